@@ -1,0 +1,116 @@
+"""runnerq: durable execution as a library, on the Postgres you already run.
+
+import runnerq as rq
+
+@rq.workflow
+def checkout(ctx: rq.Context, order: Order) -> rq.Flow[Shipment]:
+    receipt = yield from ctx.step(charge_card, order)
+    ...
+"""
+
+from __future__ import annotations
+
+from runnerq.client.client import Client
+from runnerq.client.connect import connect
+from runnerq.client.handle import Handle
+from runnerq.client.history import Entry
+from runnerq.client.info import Page, RunInfo
+from runnerq.errors import (
+    Cancelled,
+    ChildCancelled,
+    ChildFailed,
+    ConfigurationError,
+    DecodingError,
+    DepthExceeded,
+    EncodingError,
+    KeyTaken,
+    NonRetryableError,
+    PayloadTooLarge,
+    ResultTimeout,
+    RetryableError,
+    RunCancelled,
+    RunFailed,
+    RunFinished,
+    RunnerQError,
+    RunNotFound,
+    SchemaError,
+    SignalPayloadError,
+    SignalTimeout,
+    StepError,
+    StepTimeout,
+    StorageError,
+    StorageRefused,
+    StorageUnavailable,
+    UsageError,
+    WrongState,
+)
+from runnerq.persistence.records import Priority, RunFilter, Status
+from runnerq.retry import RetryPolicy
+from runnerq.runtime.current import Current, current
+from runnerq.runtime.worker import Worker
+from runnerq.serialization.failures import Failure
+from runnerq.workflow.commands import Command, Flow, Signal, Winner
+from runnerq.workflow.context import ChildHandle, Context, Info
+from runnerq.workflow.declare import activity, workflow
+
+__all__ = [
+    "Cancelled",
+    "ChildCancelled",
+    "ChildFailed",
+    "ChildHandle",
+    "Client",
+    "Command",
+    "ConfigurationError",
+    "Context",
+    "Current",
+    "DecodingError",
+    "DepthExceeded",
+    "EncodingError",
+    "Entry",
+    "Failure",
+    "Flow",
+    "Handle",
+    "Info",
+    "KeyTaken",
+    "NonRetryableError",
+    "Page",
+    "PayloadTooLarge",
+    "Priority",
+    "ResultTimeout",
+    "RetryPolicy",
+    "RetryableError",
+    "RunCancelled",
+    "RunFailed",
+    "RunFilter",
+    "RunFinished",
+    "RunInfo",
+    "RunNotFound",
+    "RunnerQError",
+    "SchemaError",
+    "Signal",
+    "SignalPayloadError",
+    "SignalTimeout",
+    "Status",
+    "StepError",
+    "StepTimeout",
+    "StorageError",
+    "StorageRefused",
+    "StorageUnavailable",
+    "UsageError",
+    "Winner",
+    "Worker",
+    "WrongState",
+    "activity",
+    "connect",
+    "current",
+    "workflow",
+]
+
+
+def __getattr__(name: str) -> str:
+    if name == "__version__":
+        # Looked up on demand: reading package metadata costs more than all else that this import does.
+        from importlib.metadata import version  # noqa: PLC0415
+
+        return version("runnerq")
+    raise AttributeError(f"module 'runnerq' has no attribute {name!r}")

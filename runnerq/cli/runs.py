@@ -1,0 +1,251 @@
+"""The verbs about runs: start, send, show, history, list, cancel, result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+import msgspec
+
+from runnerq.cli.shared import (
+    Database,
+    Refused,
+    connected,
+    duration,
+    json_value,
+    output_option,
+    print_json,
+    run_id,
+    say,
+    takes_database,
+)
+from runnerq.client.client import Client
+from runnerq.client.info import RunInfo
+from runnerq.errors import ResultTimeout
+from runnerq.persistence.records import RunFilter, Status
+
+FOREVER = "forever"
+
+
+class Wait(msgspec.Struct, frozen=True):
+    """A wait for a result: so many seconds, or, where None, until it is there."""
+
+    limit: float | None
+
+
+def _waiting(_: click.Context, __: click.Parameter, text: str | None) -> Wait | None:
+    if text is None or text == FOREVER:
+        return None if text is None else Wait(None)
+    try:
+        return Wait(duration(text))
+    except click.BadParameter as error:
+        raise click.BadParameter(f"{error.message}; put --wait last, or write --wait=30s") from error
+
+
+wait_option = click.option(
+    "--wait",
+    metavar="[DURATION]",
+    is_flag=False,
+    flag_value=FOREVER,
+    callback=_waiting,
+    help="Wait for the result, and print it as JSON; --wait=30s waits so long (exit code 124 after it).",
+)
+
+
+@click.command()
+@click.argument("name")
+@click.argument("arguments", metavar="[JSON]...", nargs=-1, type=json_value)
+@click.option("--key", help="Idempotency key: one run for each.")
+@click.option("--queue", help="Queue to start it on.")
+@wait_option
+@output_option
+@takes_database
+def start(
+    *,
+    name: str,
+    arguments: tuple[Any, ...],
+    key: str | None,
+    queue: str | None,
+    wait: Wait | None,
+    output: str,
+    database: Database,
+) -> None:
+    """Start the workflow or activity NAME, and print its id.
+
+    Each JSON is one argument; @file reads one from a file.
+    """
+    if key == "":
+        raise click.UsageError("--key is empty: leave it out to start a run without one")
+
+    async def work(client: Client) -> None:
+        run = await client.options(key=key, queue=queue or None).start(name, *arguments)
+        if not run.created:
+            say(f"key {key!r} is held by this run, which was there before")
+        if wait is None:
+            if output == "json":
+                print_json({"id": run.id, "created": run.created})
+            else:
+                click.echo(run.id)
+        else:
+            say(f"started {run.id}")
+            print_json(await client.handle(run.id).result(wait.limit))
+
+    connected(database, work)
+
+
+@click.command()
+@click.argument("run_id", metavar="ID", type=run_id)
+@click.argument("channel")
+@click.argument("value", metavar="[JSON]", type=json_value, required=False)
+@click.option("--dedup", help="Send it once: later signals of the same run, channel and dedup id are dropped.")
+@takes_database
+def send(run_id: str, channel: str, value: Any, dedup: str | None, database: Database) -> None:
+    """Send a signal with a JSON value (null without one) to a run."""
+
+    async def work(client: Client) -> None:
+        await client.send(run_id, channel, value, dedup=dedup or None)
+        say(f"sent {channel!r} to {run_id}")
+
+    connected(database, work)
+
+
+@click.command()
+@click.argument("run_id", metavar="ID", type=run_id)
+@output_option
+@takes_database
+def show(run_id: str, output: str, database: Database) -> None:
+    """Show a run: what it is, what it does, what it waits for, how it ended."""
+
+    async def work(client: Client) -> None:
+        info = await client.info(run_id)
+        state = await client.state(run_id)
+        block = await client.storage.block(run_id) if info.status is Status.BLOCKED else None
+        completed = info.status is Status.COMPLETED
+        result = await client.handle(run_id).result(0) if completed else None
+        if output == "json":
+            print_json({**_fields(info), "state": state, "blocked": block, "result": result})
+        else:
+            from runnerq.cli.tables import console, run_table  # noqa: PLC0415 - rich
+
+            console().print(run_table(info, state, block, result))
+
+    connected(database, work)
+
+
+@click.command()
+@click.argument("run_id", metavar="ID", type=run_id)
+@click.option("--generation", type=click.IntRange(min=1), help="An earlier generation.")
+@output_option
+@takes_database
+def history(run_id: str, generation: int | None, output: str, database: Database) -> None:
+    """Print a run's journal: what it asked for, and what came of it."""
+
+    async def work(client: Client) -> None:
+        entries = await client.history(run_id, generation)
+        if output == "json":
+            print_json(entries)
+        else:
+            from runnerq.cli.tables import console, history_table  # noqa: PLC0415 - rich
+
+            console().print(history_table(entries))
+
+    connected(database, work)
+
+
+def _pairs(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> Mapping[str, str] | None:
+    pairs = dict[str, str]()
+    for value in values:
+        name, equals, text = value.partition("=")
+        if not equals or not name:
+            raise click.BadParameter(f"{value!r} is not NAME=VALUE")
+        pairs[name] = text
+    return pairs or None
+
+
+@click.command("list")
+@click.option(
+    "--status", multiple=True, type=click.Choice([status.value for status in Status]), help="May be given repeatedly."
+)
+@click.option("--workflow", help="Name of the workflow or activity.")
+@click.option("--queue")
+@click.option("--key-prefix")
+@click.option("--metadata", multiple=True, metavar="NAME=VALUE", callback=_pairs, help="May be given repeatedly.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
+@click.option("--cursor", type=run_id, help="The 'next' of the page before.")
+@output_option
+@takes_database
+def listing(
+    *,
+    status: tuple[str, ...],
+    workflow: str | None,
+    queue: str | None,
+    key_prefix: str | None,
+    metadata: Mapping[str, str] | None,
+    limit: int,
+    cursor: str | None,
+    output: str,
+    database: Database,
+) -> None:
+    """List runs, newest first."""
+    where = RunFilter(
+        status=tuple(Status(each) for each in status) or None,
+        workflow=workflow,
+        queue=queue,
+        key_prefix=key_prefix,
+        metadata=metadata,
+    )
+
+    async def work(client: Client) -> None:
+        page = await client.list(where, limit, cursor)
+        if output == "json":
+            print_json(page)
+            return
+        from runnerq.cli.tables import console, runs_table  # noqa: PLC0415 - rich
+
+        console().print(runs_table(page.items))
+        if not page.items:
+            say("no runs")
+        if page.next is not None:
+            say(f"more: --cursor {page.next}")
+
+    connected(database, work)
+
+
+@click.command()
+@click.argument("run_id", metavar="ID", type=run_id)
+@click.option("--reason", help="Kept with the run.")
+@takes_database
+def cancel(run_id: str, reason: str | None, database: Database) -> None:
+    """Ask a run to cancel; it may clean up first."""
+
+    async def work(client: Client) -> None:
+        if await client.cancel(run_id, reason):
+            say(f"asked {run_id} to cancel")
+        else:
+            status = (await client.info(run_id)).status
+            say(f"nothing changed: {run_id} is {status}" + ("" if status.ended else ", and was asked before"))
+
+    connected(database, work)
+
+
+@click.command()
+@click.argument("run_id", metavar="ID", type=run_id)
+@wait_option
+@takes_database
+def result(run_id: str, wait: Wait | None, database: Database) -> None:
+    """Print a run's result as JSON. Without --wait, a run that goes on is exit code 124."""
+
+    async def work(client: Client) -> None:
+        try:
+            print_json(await client.handle(run_id).result(0 if wait is None else wait.limit))
+        except ResultTimeout as error:
+            if wait is None:
+                raise Refused(f"run {run_id} is {error.status}: add --wait to wait for its result", 124) from error
+            raise
+
+    connected(database, work)
+
+
+def _fields(info: RunInfo) -> dict[str, Any]:
+    return msgspec.structs.asdict(info)

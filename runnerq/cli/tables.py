@@ -1,0 +1,143 @@
+"""Tables for people, in colour on a terminal and plain elsewhere. The only module of the command line that imports rich
+at its top: import it where a table is printed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from runnerq.client.history import Entry
+from runnerq.client.info import RunInfo
+from runnerq.persistence.records import BlockRecord, Status
+
+PLAIN_WIDTH = 140
+"""Columns where there is no terminal to ask."""
+WIDEST_VALUE = 60
+
+STATUS_STYLES: dict[str, str] = {
+    Status.PENDING: "cyan",
+    Status.RUNNING: "blue",
+    Status.WAITING: "magenta",
+    Status.BLOCKED: "bold red",
+    Status.SCHEDULED: "cyan",
+    Status.RETRYING: "yellow",
+    Status.COMPLETED: "green",
+    Status.FAILED: "red",
+    Status.DEAD_LETTER: "red",
+    Status.CANCELLED: "yellow",
+}
+STATE_STYLES = {"asked": "blue", "answered": "green", "failed": "red", "closed": "dim", "interrupted": "yellow"}
+
+
+def console() -> Console:
+    """Where tables go: stdout as it is now."""
+    plain = not sys.stdout.isatty()
+    return Console(file=sys.stdout, highlight=False, soft_wrap=False, width=PLAIN_WIDTH if plain else None)
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def runs_table(runs: Iterable[RunInfo]) -> Table:
+    """One line a run."""
+    table = _table("id", "workflow", "status", "key", "queue", "created", "waits for / error")
+    for run in runs:
+        table.add_row(
+            run.id,
+            f"{run.workflow}@{run.version}",
+            Text(run.status, STATUS_STYLES[run.status]),
+            run.key or "",
+            run.queue,
+            clock_text(run.created_at),
+            _why(run),
+        )
+    return table
+
+
+def run_table(run: RunInfo, state: dict[str, Any], block: BlockRecord | None, result: Any) -> Table:
+    """All about one run, a line a field."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    times = {"created": run.created_at, "started": run.started_at, "due": run.due_at, "ended": run.ended_at}
+    lines: list[tuple[str, str | Text | None]] = [
+        ("run", run.id),
+        ("workflow", f"{run.workflow}@{run.version}"),
+        ("status", Text(run.status, STATUS_STYLES[run.status])),
+        ("waits for", run.waiting_for),
+        ("key", run.key),
+        ("queue", f"{run.queue}, priority {run.priority.name.lower()}"),
+        ("parent", run.parent_id),
+        ("generation", str(run.generation) if run.generation > 1 else None),
+        *((name, None if at is None else clock_text(at)) for name, at in times.items()),
+        ("build", run.build),
+        ("metadata", json_text(run.metadata) if run.metadata else None),
+        ("state", json_text(state) if state else None),
+        ("cancel", "requested" if run.cancel_requested else None),
+        ("reason", run.reason),
+        ("blocked", None if block is None else block.message),
+        ("error", None if run.error is None else f"{run.error.type}: {run.error.message}"),
+        ("result", json_text(result) if run.status is Status.COMPLETED else None),
+    ]
+    for name, text in lines:
+        if text is not None:
+            table.add_row(name, text)
+    return table
+
+
+def history_table(entries: Sequence[Entry]) -> Table:
+    """One line an entry, with the times of day when it was asked and answered."""
+    table = _table("#", "kind", "name", "state", "asked", "answered", "took", "value / error")
+    for entry in entries:
+        took = "" if entry.answered_at is None else f"{(entry.answered_at - entry.asked_at).total_seconds():.3f} s"
+        table.add_row(
+            entry.position,
+            entry.kind,
+            entry.name,
+            Text(entry.state, STATE_STYLES[entry.state]),
+            _time_of_day(entry.asked_at),
+            "" if entry.answered_at is None else _time_of_day(entry.answered_at),
+            took,
+            _value(entry),
+        )
+    return table
+
+
+def clock_text(at: datetime) -> str:
+    """A time to the second, in UTC."""
+    return at.strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def json_text(value: Any) -> str:
+    """A value as JSON on one line, cut where it gets long."""
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= WIDEST_VALUE else text[: WIDEST_VALUE - 1] + "…"
+
+
+def _time_of_day(at: datetime) -> str:
+    return at.strftime("%H:%M:%S.%f")[:-3]
+
+
+def _value(entry: Entry) -> str:
+    if entry.error is not None:
+        return f"{entry.error.type}: {entry.error.message}"
+    if entry.value is None and entry.child_id is not None:
+        return f"run {entry.child_id}"
+    return "" if entry.value is None else json_text(entry.value)
+
+
+def _why(run: RunInfo) -> str:
+    if run.error is not None:
+        return f"{run.error.type}: {run.error.message}"
+    return run.waiting_for or run.reason or ""

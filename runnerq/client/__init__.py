@@ -1,0 +1,1 @@
+"""The client, its handles, and what they answer."""

@@ -1,0 +1,73 @@
+"""``connect``: a client for Postgres, given, named by the environment, or embedded in a folder."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from runnerq.client.client import PAYLOAD_LIMIT, Client
+from runnerq.persistence.protocol import Storage
+
+if TYPE_CHECKING:
+    from runnerq.persistence.embedded import EmbeddedPostgres
+
+DSN_VARIABLE = "RUNNERQ_DSN"
+
+
+def connect(
+    dsn: str | None = None, *, schema: str = "runnerq", migrate: bool = True, payload_limit: int = PAYLOAD_LIMIT
+) -> Client:
+    """A client for Postgres; it connects when it is opened: ``async with connect(dsn) as client``.
+
+    Without a DSN it is $RUNNERQ_DSN, else an embedded Postgres that the processes of this folder share; it keeps its
+    data in ./.runnerq, as root under /var/lib/runnerq.
+    ``migrate=False`` only checks the schema. A payload over ``payload_limit`` bytes is refused.
+    """
+    return Client.of(_Postgres(dsn, schema, migrate), payload_limit=payload_limit)
+
+
+class _Postgres:
+    """The storage of one client, made when it is opened."""
+
+    def __init__(self, dsn: str | None, schema: str, migrate: bool) -> None:
+        self._dsn = dsn
+        self._schema = schema
+        self._migrate = migrate
+        self._server: EmbeddedPostgres | None = None
+        self._storage: Storage | None = None
+
+    async def open(self) -> Storage:
+        # Imported here and not above: asyncpg is most of the time that `import runnerq` would take.
+        from runnerq.persistence.postgres import PostgresStorage  # noqa: PLC0415
+
+        dsn = self._dsn or os.environ.get(DSN_VARIABLE) or await self._embedded()
+        try:
+            storage = PostgresStorage(dsn, schema=self._schema, migrate=self._migrate)
+            await storage.open()
+        except BaseException:
+            await self._stop_server()
+            raise
+        self._storage = storage
+        return storage
+
+    async def close(self) -> None:
+        storage, self._storage = self._storage, None
+        try:
+            if storage is not None:
+                await storage.close()
+        finally:
+            await self._stop_server()
+
+    async def _embedded(self) -> str:
+        # The same, and the embedded server is an extra.
+        from runnerq.persistence.embedded import EmbeddedPostgres  # noqa: PLC0415
+
+        server = EmbeddedPostgres()
+        dsn = await server.open()
+        self._server = server
+        return dsn
+
+    async def _stop_server(self) -> None:
+        server, self._server = self._server, None
+        if server is not None:
+            await server.close()

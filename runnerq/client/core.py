@@ -1,0 +1,223 @@
+"""What a client and its handles share: the storage, the codec, and every verb about one run by its id."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol, TypeVar, cast
+
+import msgspec
+
+from runnerq.client.history import Entry, entries_of
+from runnerq.client.hub import Hub
+from runnerq.client.info import RunInfo, info_of
+from runnerq.errors import (
+    ResultTimeout,
+    RunCancelled,
+    RunFailed,
+    RunFinished,
+    RunNotFound,
+    UsageError,
+    WrongState,
+)
+from runnerq.persistence.protocol import Storage
+from runnerq.persistence.records import Ended, NewSignal, Outcome, RunRecord, Sent, Status
+from runnerq.serialization.codec import Codec
+from runnerq.serialization.failures import CannotRebuild, Failure, modules_snapshot, read, rebuild
+from runnerq.workflow.commands import Signal
+
+T = TypeVar("T")
+
+
+class Source(Protocol):
+    """Where the storage comes from, and what must end with it."""
+
+    async def open(self) -> Storage: ...
+
+    async def close(self) -> None: ...
+
+
+class Given:
+    """A storage that the caller made."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+
+    async def open(self) -> Storage:
+        await self._storage.open()
+        return self._storage
+
+    async def close(self) -> None:
+        await self._storage.close()
+
+
+class Core:
+    """The verbs about one run. ``storage`` is there from the start if it was given, else while the client is open."""
+
+    def __init__(self, source: Source, storage: Storage | None, codec: Codec) -> None:
+        self.codec = codec
+        self._source = source
+        self._given = storage
+        self._storage = storage
+        self._hub: Hub | None = None
+
+    async def open(self) -> None:
+        self._storage = await self._source.open()
+
+    async def close(self) -> None:
+        hub, self._hub = self._hub, None
+        self._storage = self._given
+        try:
+            if hub is not None:
+                await hub.close()
+        finally:
+            await self._source.close()
+
+    @property
+    def storage(self) -> Storage:
+        if self._storage is None:
+            raise UsageError("this client is not open: use `async with connect(...) as client`, or await client.open()")
+        return self._storage
+
+    @property
+    def hub(self) -> Hub:
+        # Made when first waited for: it listens on the event loop of its waiters.
+        if self._hub is None:
+            self._hub = Hub(self.storage)
+        return self._hub
+
+    async def record(self, run_id: str) -> RunRecord:
+        record = await self.storage.run(run_id)
+        if record is None:
+            raise RunNotFound(run_id)
+        return record
+
+    async def info(self, run_id: str) -> RunInfo:
+        return info_of(await self.record(run_id))
+
+    async def state(self, run_id: str) -> dict[str, Any]:
+        text = await self.storage.state(run_id)
+        if text is not None:
+            return msgspec.json.decode(text, type=dict[str, Any])
+        await self.record(run_id)
+        return {}
+
+    async def history(self, run_id: str, generation: int | None) -> list[Entry]:
+        record = await self.record(run_id)
+        journal = await self.storage.journal(run_id, generation)
+        if journal is None:
+            raise RunNotFound(run_id)
+        if generation is not None and not 1 <= generation <= record.generation:
+            raise ValueError(f"run {run_id} has the generations 1 to {record.generation}, not {generation}")
+        return entries_of(journal, record.name)
+
+    async def send(self, run_id: str, channel: Signal[Any] | str, value: Any, dedup: str | None) -> None:
+        name: object = channel.name if isinstance(channel, Signal) else channel
+        if not isinstance(name, str) or not name:
+            raise ValueError(f"a channel is a Signal or a non-empty str, not {channel!r}")
+        if dedup == "":
+            raise ValueError("a dedup id is a non-empty str: leave it out to count each send")
+        text = self.codec.encode(value, f"the signal {name!r} to run {run_id}")
+        [sent] = await self.storage.send([NewSignal(run_id=run_id, channel=name, value=text, dedup=dedup)])
+        match sent:
+            case Sent.UNKNOWN:
+                raise RunNotFound(run_id)
+            case Sent.FINISHED:
+                raise RunFinished(run_id, (await self.record(run_id)).status)
+            case Sent.SENT | Sent.DUPLICATE:
+                return
+
+    async def cancel(self, run_id: str, reason: str | None) -> bool:
+        [sent] = await self.storage.cancel([run_id], reason)
+        if sent is Sent.UNKNOWN:
+            raise RunNotFound(run_id)
+        return sent is Sent.SENT
+
+    async def result(self, run_id: str, returns: Any, timeout: float | None, known: bool) -> Any:
+        """The run's result, decoded. One that may not exist is looked up first, which finds one that has ended too."""
+        outcome = None if known else ended(await self.record(run_id))
+        if outcome is None:
+            outcome = await self.hub.ended(run_id, timeout)
+        if outcome is None:
+            raise await self._late(run_id, timeout, "its result")
+        return await self._answer(outcome, returns)
+
+    async def reached(self, run_id: str, statuses: frozenset[Status], timeout: float | None) -> Status:
+        """The status, once it is one of these. WrongState if the run ended as something else."""
+        names = ", ".join(sorted(statuses))
+
+        async def look() -> Status | None:
+            status = (await self.record(run_id)).status
+            if status in statuses:
+                return status
+            if status.ended:
+                raise WrongState(run_id, status, f"waiting until it is {names}")
+            return None
+
+        return await self._watch(run_id, look, timeout, f"it to be {names}")
+
+    async def wait(self, run_id: str, holds: Callable[[dict[str, Any]], Any], timeout: float | None) -> dict[str, Any]:
+        """The published state, once ``holds`` is true of it. WrongState if the run ended before."""
+
+        async def look() -> dict[str, Any] | None:
+            # The status first: a state that is read after the end is the last one.
+            status = (await self.record(run_id)).status
+            state = await self.state(run_id)
+            if holds(state):
+                return state
+            if status.ended:
+                raise WrongState(run_id, status, "waiting for its published state")
+            return None
+
+        return await self._watch(run_id, look, timeout, "its published state")
+
+    async def _watch(self, run_id: str, look: Callable[[], Awaitable[T | None]], timeout: float | None, what: str) -> T:
+        clock = asyncio.get_running_loop().time
+        until = None if timeout is None else clock() + timeout
+        with self.hub.changes(run_id) as changes:
+            while True:
+                found = await look()
+                if found is not None:
+                    return found
+                if not await changes.next(None if until is None else until - clock()):
+                    raise await self._late(run_id, timeout, what)
+
+    async def _late(self, run_id: str, waited: float | None, what: str) -> ResultTimeout:
+        status = (await self.record(run_id)).status
+        blocked = await self.storage.block(run_id) if status is Status.BLOCKED else None
+        return ResultTimeout(run_id, status, waited or 0.0, blocked, what)
+
+    async def _answer(self, outcome: Outcome, returns: Any) -> Any:
+        match outcome.status:
+            case "completed":
+                return self.codec.decode(outcome.result or "null", returns, f"the result of run {outcome.run_id}")
+            case "cancelled":
+                raise RunCancelled(outcome.run_id, outcome.reason)
+            case "failed" | "dead_letter":
+                failure = None if outcome.error is None else read(outcome.error)
+                workflow = (await self.record(outcome.run_id)).name
+                failed = RunFailed(outcome.run_id, workflow, outcome.status, outcome.reason, failure)
+                raise failed from (None if failure is None else _rebuilt(failure))
+
+
+def _rebuilt(failure: Failure) -> Exception | None:
+    """The recorded exception, if its class is loaded here; the record says the same in any case."""
+    try:
+        return rebuild(failure, modules_snapshot())
+    except CannotRebuild:
+        return None
+
+
+def ended(record: RunRecord) -> Outcome | None:
+    """The record's outcome, if it has ended."""
+    if record.ended_at is None or not record.status.ended:
+        return None
+    return Outcome(
+        run_id=record.id,
+        status=cast("Ended", record.status.value),
+        ended_at=record.ended_at,
+        result=record.result,
+        error=record.error,
+        reason=record.reason,
+        cancel_requested=record.cancel_requested,
+    )

@@ -1,0 +1,119 @@
+"""A run's journal as a reader wants it: one entry a command, with its answer once there is one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from runnerq.persistence.records import Journal
+from runnerq.serialization.failures import Failure, read
+from runnerq.workflow.journal import Asked, Row
+
+EntryKind: TypeAlias = Literal[
+    "started", "step", "transaction", "child", "spawn", "send", "sleep", "signal",
+    "all", "race", "publish", "patch", "undo", "cancel", "reopened",
+]  # fmt: skip
+EntryState: TypeAlias = Literal["asked", "answered", "failed", "closed", "interrupted"]
+
+ATTEMPTED = frozenset({"step", "transaction", "undo"})
+AT_ONCE = frozenset({"publish", "spawn"})
+OWN: dict[str, EntryKind] = {"started": "started", "cancel": "cancel", "reopened": "reopened"}
+"""Rows that are entries of their own and answer no command. A mark is neither: it holds what was asked anew."""
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """One command of a run and what came of it. ``position`` is what ``fork`` takes, ``""`` for a cancel.
+
+    ``attempts`` counts the attempts on record: the failed ones of an open step, and the one that answered it.
+    """
+
+    generation: int
+    position: str
+    kind: EntryKind
+    name: str
+    state: EntryState
+    value: Any = None
+    error: Failure | None = None
+    attempts: int = 0
+    asked_at: datetime
+    answered_at: datetime | None = None
+    child_id: str | None = None
+
+
+def entries_of(journal: Journal, name: str) -> list[Entry]:
+    """The entries in the order in which they were asked for; ``name`` is the workflow's."""
+    failures = {attempt.position: attempt.number for attempt in journal.attempts}
+    entries: dict[tuple[str, int], Entry] = {}
+    for row in journal.rows:
+        own = _own_entry(row, journal.generation, name)
+        if own is not None:
+            entries[("", row.place)] = own
+        elif row.kind != "mark":
+            entries[(row.position, 0)] = _settled(entries[(row.position, 0)], row)
+        asks = _asked(row)
+        for asked in asks:
+            entry = _asked_entry(asked, row, journal.generation, failures)
+            entries[(asked.position, 0)] = _answered_at_once(entry) if _needs_no_answer(asked, asks) else entry
+    return list(entries.values())
+
+
+def _own_entry(row: Row, generation: int, name: str) -> Entry | None:
+    """The entry of a row that answers no command."""
+    kind = OWN.get(row.kind)
+    if kind is None:
+        return None
+    value = None if row.value is None or kind == "started" else msgspec.json.decode(row.value)
+    return Entry(
+        generation=generation,
+        position=row.position,
+        kind=kind,
+        name=name if kind == "started" else "",
+        state="answered",
+        value=value,
+        asked_at=row.at,
+        answered_at=row.at,
+    )
+
+
+def _asked(row: Row) -> list[Asked]:
+    return [] if row.asked is None else msgspec.json.decode(row.asked, type=list[Asked])
+
+
+def _asked_entry(asked: Asked, row: Row, generation: int, failures: dict[str, int]) -> Entry:
+    return Entry(
+        generation=generation,
+        position=asked.position,
+        kind=msgspec.convert(asked.kind, EntryKind),
+        name=asked.name,
+        state="asked",
+        attempts=failures.get(asked.position, 0),
+        asked_at=row.at,
+        child_id=asked.child,
+    )
+
+
+def _needs_no_answer(asked: Asked, asks: Sequence[Asked]) -> bool:
+    """Whether it was answered by being asked: nothing to wait for, and no row of its own."""
+    if asked.kind == "all":
+        return not any(other.position.startswith(f"{asked.position}.") for other in asks)
+    return asked.kind in AT_ONCE
+
+
+def _answered_at_once(entry: Entry) -> Entry:
+    return msgspec.structs.replace(entry, state="answered", answered_at=entry.asked_at)
+
+
+def _settled(entry: Entry, row: Row) -> Entry:
+    attempts = entry.attempts + 1 if entry.kind in ATTEMPTED and row.kind in ("answered", "failed") else entry.attempts
+    failed = row.kind == "failed" and row.value is not None
+    return msgspec.structs.replace(
+        entry,
+        state=msgspec.convert(row.kind, EntryState),
+        value=None if failed or row.value is None else msgspec.json.decode(row.value),
+        error=read(row.value) if failed and row.value is not None else None,
+        attempts=attempts,
+        answered_at=row.at,
+    )

@@ -1,0 +1,234 @@
+"""Waiting for runs, for every handle of one client at once.
+
+Rules
+- All ids that may have ended are read in one ``outcomes`` query a look.
+- An id is watched before it is first looked at, and what wakes it during a look leads to another look: no wake is lost
+  between "nothing yet" and "waiting".
+- A wake is a hint. Behind it every id is looked at again after 0.5 s, rising to 5 s, with jitter.
+- The loop runs while somebody waits for an outcome; it ends with its last waiter, or with ``close``.
+- A storage that does not answer is asked again; the callers' timeouts bound that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from runnerq.errors import StorageUnavailable
+from runnerq.persistence.protocol import Storage
+from runnerq.persistence.records import Outcome, Wake
+
+FIRST_POLL = 0.5
+LAST_POLL = 5.0
+LOOK = 5.0
+"""Seconds that a first look may take even if the timeout is shorter: ``timeout=0`` looks, and does not wait."""
+GROUP = 0.1
+"""Polls due within so many seconds of each other are one query."""
+
+log = logging.getLogger("runnerq.client")
+
+
+def _jittered(seconds: float) -> float:
+    return seconds * random.uniform(0.75, 1.25)  # noqa: S311 - spreads load, hides nothing
+
+
+class _Awaited:
+    """One id and those who wait for its end."""
+
+    __slots__ = ("due", "interval", "looked", "waiters")
+
+    def __init__(self) -> None:
+        self.interval = FIRST_POLL
+        self.due = 0.0
+        self.looked = asyncio.Event()
+        self.waiters: set[asyncio.Future[Outcome]] = set()
+
+    def answer(self, outcome: Outcome) -> None:
+        for waiter in self.waiters:
+            if not waiter.done():
+                waiter.set_result(outcome)
+        self.looked.set()
+
+    def fail(self, error: Exception) -> None:
+        for waiter in self.waiters:
+            if not waiter.done():
+                waiter.set_exception(error)
+        self.looked.set()
+
+    def missed(self, now: float) -> None:
+        """Nothing yet: look again later than the last time."""
+        self.due = now + _jittered(self.interval)
+        self.interval = min(LAST_POLL, self.interval * 2)
+        self.looked.set()
+
+
+class Changes:
+    """The changes of one run, as hints: each ``next`` is a reason to look again."""
+
+    __slots__ = ("_interval", "_stirred")
+
+    def __init__(self) -> None:
+        self._stirred = asyncio.Event()
+        self._interval = FIRST_POLL
+
+    def stir(self) -> None:
+        self._stirred.set()
+
+    async def next(self, within: float | None) -> bool:
+        """True once the run may have changed since the last call; False if ``within`` seconds passed before."""
+        poll = _jittered(self._interval)
+        last = within is not None and within <= poll
+        wait = poll if within is None else max(0.0, min(poll, within))
+        try:
+            async with asyncio.timeout(wait):
+                await self._stirred.wait()
+        except TimeoutError:
+            self._interval = min(LAST_POLL, self._interval * 2)
+            return not last
+        # Cleared before the caller looks: what changes from here on is another reason.
+        self._stirred.clear()
+        return True
+
+
+class Hub:
+    """Everything that the handles of one client wait for."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._awaited: dict[str, _Awaited] = {}
+        self._woken: set[str] = set()
+        self._watched: dict[str, set[Changes]] = {}
+        self._stirred = asyncio.Event()
+        self._next_scan = 0.0
+        self._loop: asyncio.Task[None] | None = None
+        self._unsubscribe = storage.subscribe(self._hear)
+
+    async def ended(self, run_id: str, timeout: float | None) -> Outcome | None:
+        """How the run ended; None if it had not after ``timeout`` seconds. Looks at least once."""
+        clock = asyncio.get_running_loop().time
+        until = None if timeout is None else clock() + timeout
+        waiter = self._join(run_id)
+        try:
+            awaited = self._awaited[run_id]
+            if until is not None and not awaited.looked.is_set():
+                await _set_within(awaited.looked, max(LOOK, until - clock()))
+            done, _ = await asyncio.wait({waiter}, timeout=None if until is None else max(0.0, until - clock()))
+            return waiter.result() if done else None
+        finally:
+            self._leave(run_id, waiter)
+
+    @contextmanager
+    def changes(self, run_id: str) -> Iterator[Changes]:
+        """The run's changes from now on."""
+        changes = Changes()
+        self._watched.setdefault(run_id, set()).add(changes)
+        try:
+            yield changes
+        finally:
+            watching = self._watched[run_id]
+            watching.discard(changes)
+            if not watching:
+                del self._watched[run_id]
+
+    async def close(self) -> None:
+        """End all waiting; those who wait get a StorageUnavailable."""
+        self._unsubscribe()
+        if self._loop is not None:
+            self._loop.cancel()
+            await asyncio.wait({self._loop})
+            self._loop = None
+        self._fail(StorageUnavailable("the client was closed while this was waited for"))
+
+    def _join(self, run_id: str) -> asyncio.Future[Outcome]:
+        waiter: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self._awaited.setdefault(run_id, _Awaited()).waiters.add(waiter)
+        self._woken.add(run_id)
+        self._stirred.set()
+        if self._loop is None or self._loop.done():
+            self._loop = asyncio.create_task(self._watch(), name="runnerq-outcomes")
+        return waiter
+
+    def _leave(self, run_id: str, waiter: asyncio.Future[Outcome]) -> None:
+        awaited = self._awaited.get(run_id)
+        if awaited is not None:
+            awaited.waiters.discard(waiter)
+            if not awaited.waiters:
+                del self._awaited[run_id]
+                self._stirred.set()
+        # An error that nobody will ask for any more must not be reported as never retrieved.
+        if waiter.done() and not waiter.cancelled():
+            waiter.exception()
+
+    def _hear(self, wake: Wake) -> None:
+        if wake.many_runs:
+            self._woken.update(self._awaited)
+            watched: Iterable[str] = self._watched
+        else:
+            self._woken.update(wake.runs & self._awaited.keys())
+            watched = wake.runs & self._watched.keys()
+        for run_id in watched:
+            for changes in self._watched[run_id]:
+                changes.stir()
+        if self._woken:
+            self._stirred.set()
+
+    async def _watch(self) -> None:
+        try:
+            while self._awaited:
+                chosen = self._chosen()
+                if chosen:
+                    await self._look(chosen)
+                else:
+                    await self._rest()
+        except Exception as error:  # noqa: BLE001 - it is raised again, where the results are waited for
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        for awaited in self._awaited.values():
+            awaited.fail(error)
+        self._awaited.clear()
+
+    def _chosen(self) -> list[str]:
+        now = asyncio.get_running_loop().time()
+        woken, self._woken = self._woken, set()
+        if now >= self._next_scan:
+            woken.update(run_id for run_id, awaited in self._awaited.items() if awaited.due <= now)
+            earliest = min((awaited.due for awaited in self._awaited.values() if awaited.due > now), default=now)
+            self._next_scan = max(now + GROUP, earliest)
+        return sorted(woken & self._awaited.keys())
+
+    async def _rest(self) -> None:
+        self._stirred.clear()
+        try:
+            async with asyncio.timeout_at(self._next_scan):
+                await self._stirred.wait()
+        except TimeoutError:
+            return
+
+    async def _look(self, run_ids: list[str]) -> None:
+        try:
+            outcomes = await self._storage.outcomes(run_ids)
+        except StorageUnavailable as error:
+            log.warning("could not look for the ends of %d runs, looking again: %s", len(run_ids), error)
+            outcomes = []
+        now = asyncio.get_running_loop().time()
+        for outcome in outcomes:
+            awaited = self._awaited.pop(outcome.run_id, None)
+            if awaited is not None:
+                awaited.answer(outcome)
+        for run_id in run_ids:
+            awaited = self._awaited.get(run_id)
+            if awaited is not None:
+                awaited.missed(now)
+                self._next_scan = min(self._next_scan, awaited.due)
+
+
+async def _set_within(event: asyncio.Event, timeout: float) -> None:
+    try:
+        async with asyncio.timeout(timeout):
+            await event.wait()
+    except TimeoutError:
+        return

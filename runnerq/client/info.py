@@ -1,0 +1,116 @@
+"""What a run looks like from outside: RunInfo of a stored record, and in words what it waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Generic, TypeVar
+
+import msgspec
+
+from runnerq.persistence.records import Priority, RunRecord, Status
+from runnerq.serialization.failures import Failure, read
+from runnerq.workflow.journal import Started
+
+T = TypeVar("T")
+
+
+class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A run as it stands. ``workflow`` is the name of the workflow or activity; ``build`` the one that began it;
+    ``waiting_for`` says in words what a parked or delayed run waits for."""
+
+    id: str
+    workflow: str
+    version: int
+    build: str | None
+    key: str | None
+    queue: str
+    priority: Priority
+    status: Status
+    generation: int
+    parent_id: str | None
+    root_id: str
+    created_at: datetime
+    due_at: datetime | None
+    started_at: datetime | None
+    ended_at: datetime | None
+    waiting_for: str | None
+    parked_at: datetime | None
+    metadata: Mapping[str, str]
+    error: Failure | None
+    reason: str | None
+    cancel_requested: bool
+
+
+class Page(msgspec.Struct, Generic[T], frozen=True):
+    """Some of a listing. ``next`` is the cursor of the rest, None at the end."""
+
+    items: list[T]
+    next: str | None
+
+
+def info_of(record: RunRecord) -> RunInfo:
+    """The record in the API's shape."""
+    return RunInfo(
+        id=record.id,
+        workflow=record.name,
+        version=record.version,
+        build=_build(record.started),
+        key=record.key,
+        queue=record.queue,
+        priority=Priority(record.priority),
+        status=record.status,
+        generation=record.generation,
+        parent_id=record.parent_id,
+        root_id=record.root_id,
+        created_at=record.created_at,
+        due_at=record.due_at,
+        started_at=record.started_at,
+        ended_at=record.ended_at,
+        waiting_for=waiting_for(record),
+        parked_at=record.parked_at,
+        metadata={} if record.metadata is None else msgspec.json.decode(record.metadata, type=dict[str, str]),
+        error=None if record.error is None else read(record.error),
+        reason=record.reason,
+        cancel_requested=record.cancel_requested,
+    )
+
+
+def waiting_for(record: RunRecord) -> str | None:
+    """What the run waits for, in words; None if it waits for nothing."""
+    due = None if record.due_at is None else _time(record.due_at)
+    match record.status:
+        case Status.SCHEDULED:
+            return f"its time, {due}"
+        case Status.RETRYING:
+            return f"its next attempt, {due}"
+        case Status.PENDING:
+            return f"a worker that serves {record.name!r} on queue {record.queue!r}"
+        case Status.BLOCKED:
+            return "code that follows its journal: see why it is blocked"
+        case Status.WAITING:
+            return _parked_for(record, due)
+        case _:
+            return None
+
+
+def _parked_for(record: RunRecord, due: str | None) -> str:
+    parts = [f"signal {name!r}" for name in record.waiting_signals]
+    match record.waiting_children:
+        case ():
+            pass
+        case (child,):
+            parts.append(f"child {child}")
+        case children:
+            parts.append(f"{len(children)} children")
+    if not parts:
+        return f"until {due}" if due is not None else "its children"
+    return " or ".join(parts) + (f", or {due}" if due is not None else "")
+
+
+def _time(at: datetime) -> str:
+    return at.isoformat(sep=" ", timespec="seconds").replace("+00:00", " UTC")
+
+
+def _build(started: str | None) -> str | None:
+    return None if started is None else msgspec.json.decode(started, type=Started).build

@@ -1,0 +1,115 @@
+"""Options of one start, checked where they are given. Call options beat declared ones, those beat the defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, get_args
+
+import msgspec
+
+from runnerq.errors import ConfigurationError
+from runnerq.persistence.records import OnDuplicate, Priority
+from runnerq.retry import RetryPolicy, seconds
+from runnerq.workflow.declare import check_name
+
+DEFAULT_QUEUE = "default"
+
+
+class StartOptions(msgspec.Struct, frozen=True):
+    """None means: as declared. Durations are seconds, times aware UTC."""
+
+    key: str | None = None
+    on_duplicate: OnDuplicate | None = None
+    priority: int | None = None
+    queue: str | None = None
+    delay: float | None = None
+    at: datetime | None = None
+    timeout: float | None = None
+    retry: RetryPolicy | None = None
+    metadata: Mapping[str, str] | None = None
+
+    def over(self, below: StartOptions) -> StartOptions:
+        """These, and those of ``below`` where these say nothing."""
+        mine = {name: value for name in self.__struct_fields__ if (value := getattr(self, name)) is not None}
+        return _consistent(msgspec.structs.replace(below, **mine))
+
+    def stored(self) -> str | None:
+        """What the worker reads of them, JSON text; None if nothing was given."""
+        given: dict[str, Any] = {}
+        if self.timeout is not None:
+            given["timeout"] = self.timeout
+        if self.retry is not None:
+            given["retry"] = msgspec.Raw(self.retry.to_json().encode())
+        return msgspec.json.encode(given).decode() if given else None
+
+
+NO_OPTIONS = StartOptions()
+
+
+def checked_options(
+    *,
+    key: str | None,
+    on_duplicate: OnDuplicate | None,
+    priority: Priority | int | None,
+    queue: str | None,
+    delay: float | timedelta | None,
+    at: datetime | None,
+    timeout: float | timedelta | None,
+    retry: RetryPolicy | int | None,
+    metadata: Mapping[str, str] | None,
+) -> StartOptions:
+    """The options as given by a caller. ValueError or ConfigurationError say which of them cannot be."""
+    if key is not None:
+        check_key(key)
+    if on_duplicate is not None and on_duplicate not in get_args(OnDuplicate):
+        raise ConfigurationError(f"on_duplicate={on_duplicate!r} is not one of {', '.join(get_args(OnDuplicate))}")
+    if queue is not None:
+        check_name(queue, "queue=")
+    if priority is not None and priority not in set(Priority):
+        raise ConfigurationError(f"priority={priority!r} is not a Priority: CRITICAL, HIGH, NORMAL or LOW")
+    return StartOptions(
+        key=key,
+        on_duplicate=on_duplicate,
+        priority=None if priority is None else int(Priority(priority)),
+        queue=queue,
+        delay=None if delay is None else seconds(delay, "delay="),
+        at=None if at is None else _aware(at),
+        timeout=None if timeout is None else _some_time(timeout),
+        retry=None if retry is None else RetryPolicy.of(retry),
+        metadata=None if metadata is None else checked_metadata(metadata),
+    )
+
+
+def check_key(key: object) -> str:
+    """The idempotency key, if it can be one."""
+    if not isinstance(key, str) or not key:
+        raise ValueError(f"an idempotency key is a non-empty str, not {key!r}")
+    return key
+
+
+def checked_metadata(metadata: Mapping[Any, Any]) -> dict[str, str]:
+    """The metadata, names and values text."""
+    for name, value in metadata.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise ConfigurationError(f"metadata is text by name, and {name!r} has {value!r}: write str(...) around it")
+    return dict(metadata)
+
+
+def _consistent(options: StartOptions) -> StartOptions:
+    if options.delay is not None and options.at is not None:
+        raise ConfigurationError("delay= and at= both say when the run is due: give one of them")
+    return options
+
+
+def _some_time(timeout: float | timedelta) -> float:
+    value = seconds(timeout, "timeout=")
+    if not value:
+        raise ConfigurationError("timeout=0 leaves no time to run: leave it out, or give more")
+    return value
+
+
+def _aware(at: datetime) -> datetime:
+    if at.tzinfo is None:
+        raise ConfigurationError(f"at={at!r} has no time zone: add tzinfo, such as datetime.UTC")
+    return at.astimezone(UTC)

@@ -1,0 +1,1 @@
+"""Where everything is kept: the storage protocol, its records, and the backends."""

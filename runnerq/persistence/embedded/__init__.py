@@ -1,0 +1,7 @@
+"""An embedded Postgres: ``connect()`` without a DSN keeps its data in a folder, with nothing to install or to configure."""
+
+from __future__ import annotations
+
+from runnerq.persistence.embedded.embedded import EmbeddedPostgres, default_folder
+
+__all__ = ["EmbeddedPostgres", "default_folder"]

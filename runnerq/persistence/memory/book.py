@@ -1,0 +1,158 @@
+"""Everything that the in-memory storage keeps, and the few changes that every write is made of.
+
+Rules
+- ``Open`` is a run's one lock row while it is open; a run without one has an outcome.
+- Whatever is sent to a run counts its inbox up (``arrive``), and makes it ready if it is parked and wants it.
+- A run becomes ready in ``make_ready`` and nowhere else; its rank is fixed there.
+- Nothing here checks a token: whoever calls has done so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from runnerq.persistence.memory.wakeups import Heard
+from runnerq.persistence.records import (
+    HEAD_START,
+    Attempt,
+    BlockRecord,
+    Definition,
+    Kind,
+    Mail,
+    NewRun,
+    Outcome,
+    Park,
+    Status,
+    Stored,
+    WorkerRow,
+)
+from runnerq.workflow.journal import Row
+
+
+@dataclass(slots=True)
+class Run:
+    """A run's cold part: written once, but for its generation and the time it was first claimed."""
+
+    new: NewRun
+    created_at: datetime
+    root_id: str
+    generation: int = 1
+    started_at: datetime | None = None
+
+
+@dataclass(slots=True)
+class Open:
+    """A run's lock: one for every open run.
+
+    ``left`` is the token under which a turn last parked the run or gave it back, so that the same turn, sent again, is
+    known. ``needs`` counts down from ``park.needs``.
+    """
+
+    run_id: str
+    state: Stored
+    rank: datetime
+    due_at: datetime | None = None
+    token: int = 0
+    left: int = 0
+    worker_id: int | None = None
+    inbox: int = 0
+    park: Park = field(default_factory=Park)
+    needs: int = 0
+    parked_at: datetime | None = None
+    cancel: str | None = None
+    crashes: int = 0
+
+
+@dataclass(slots=True)
+class Box:
+    """A run's mailbox. ``counted`` are the (channel, dedup) that have come, whether or not they were taken since."""
+
+    mail: dict[int, Mail] = field(default_factory=dict)
+    counted: set[tuple[str, str]] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class Worker:
+    """A registered worker. ``connected`` is None before its first beat."""
+
+    row: WorkerRow
+    beat_at: datetime
+    connected: bool | None = None
+    reaped: bool = False
+
+
+@dataclass(slots=True)
+class Book:
+    """All tables. ``heard`` gathers what the present write changed."""
+
+    runs: dict[str, Run] = field(default_factory=dict)
+    open: dict[str, Open] = field(default_factory=dict)
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    ended_by: dict[str, int] = field(default_factory=dict)
+    keys: dict[tuple[str, str], str] = field(default_factory=dict)
+    children: dict[str, list[str]] = field(default_factory=dict)
+    journals: dict[tuple[str, int], dict[int, Row]] = field(default_factory=dict)
+    attempts: dict[str, dict[str, Attempt]] = field(default_factory=dict)
+    boxes: dict[str, Box] = field(default_factory=dict)
+    blocks: dict[str, BlockRecord] = field(default_factory=dict)
+    states: dict[str, str] = field(default_factory=dict)
+    workers: dict[int, Worker] = field(default_factory=dict)
+    definitions: dict[tuple[Kind, str, int], Definition] = field(default_factory=dict)
+    swept_to: str = ""
+    last_mail: int = 0
+    heard: Heard = field(default_factory=Heard)
+
+    def make_ready(self, row: Open, since: datetime) -> None:
+        """Let the run be claimed; it has been waiting for that since then."""
+        new = self.runs[row.run_id].new
+        row.state = "pending"
+        row.due_at = None
+        row.parked_at = None
+        row.rank = rank(new.priority, since)
+        self.heard.queues.add(new.queue)
+
+    def arrive(self, row: Open, count: int = 1) -> None:
+        """Something has come for the run: its holder, if it has one, is to hear of it."""
+        row.inbox += count
+        if row.state == "running" and row.worker_id is not None:
+            self.heard.workers.add(row.worker_id)
+
+    def end(self, outcome: Outcome, now: datetime) -> None:
+        """The run ends: it loses its lock row, and its parent is told."""
+        run_id = outcome.run_id
+        self.outcomes[run_id] = outcome
+        row = self.open.pop(run_id, None)
+        if row is not None:
+            self.ended_by[run_id] = row.token
+        self.attempts.pop(run_id, None)
+        self.blocks.pop(run_id, None)
+        self.heard.runs.add(run_id)
+        parent_id = self.runs[run_id].new.parent_id
+        parent = self.open.get(parent_id) if parent_id is not None else None
+        if parent is not None:
+            self._tell(parent, outcome, now)
+
+    def _tell(self, parent: Open, outcome: Outcome, now: datetime) -> None:
+        self.arrive(parent)
+        wanted = parent.park.children is None or outcome.run_id in parent.park.children
+        if parent.state != "waiting" or not wanted:
+            return
+        parent.needs -= 1
+        if outcome.status != "completed" or parent.needs <= 0:
+            self.make_ready(parent, now)
+
+    def shown(self, run_id: str, now: datetime) -> Status:
+        """The status that a reader sees."""
+        row = self.open.get(run_id)
+        if row is None:
+            return Status(self.outcomes[run_id].status)
+        if row.state == "pending" and row.due_at is not None and row.due_at > now:
+            again = row.crashes > 0 or "" in self.attempts.get(run_id, {})
+            return Status.RETRYING if again else Status.SCHEDULED
+        return Status(row.state)
+
+
+def rank(priority: int, since: datetime) -> datetime:
+    """Smaller goes first."""
+    return since - timedelta(seconds=HEAD_START[priority])

@@ -1,0 +1,200 @@
+"""What readers see: mailboxes, runs as records, journals, lists; and the claims, which read what they take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+import msgspec
+
+from runnerq.persistence.memory.book import Book, Open
+from runnerq.persistence.records import (
+    Ask,
+    Attempt,
+    Claimed,
+    ClaimRequest,
+    Inbox,
+    Journal,
+    Mail,
+    Outcome,
+    RunFilter,
+    RunRecord,
+)
+from runnerq.workflow.journal import Row
+
+
+def claim(book: Book, request: ClaimRequest, now: datetime) -> tuple[Claimed, ...]:
+    """Lease the ready runs of smallest rank, and read all that is needed to go on with them."""
+    worker = book.workers.get(request.worker_id)
+    if worker is None or worker.reaped:
+        return ()
+    pairs = frozenset(request.pairs)
+    ready = sorted((row.rank, row.run_id) for row in book.open.values() if _claimable(book, row, pairs))
+    return tuple(_take(book, book.open[run_id], request, now) for _, run_id in ready[: request.limit])
+
+
+def _claimable(book: Book, row: Open, pairs: frozenset[tuple[str, str]]) -> bool:
+    new = book.runs[row.run_id].new
+    return row.state == "pending" and row.due_at is None and (new.queue, new.served) in pairs
+
+
+def _take(book: Book, row: Open, request: ClaimRequest, now: datetime) -> Claimed:
+    run = book.runs[row.run_id]
+    new = run.new
+    resumed = row.token != 0 and row.token == row.left == request.held.get(row.run_id)
+    row.state = "running"
+    row.token = request.token
+    row.worker_id = request.worker_id
+    run.started_at = run.started_at or now
+    return Claimed(
+        id=row.run_id,
+        token=request.token,
+        kind=new.kind,
+        name=new.name,
+        version=new.version,
+        queue=new.queue,
+        priority=new.priority,
+        input=new.input,
+        created_at=run.created_at,
+        root_id=run.root_id,
+        parent_id=new.parent_id,
+        depth=new.depth,
+        key=new.key,
+        metadata=new.metadata,
+        options=new.options,
+        generation=run.generation,
+        crashes=row.crashes,
+        cancel=row.cancel,
+        seen=row.inbox,
+        resumed=resumed,
+        rows=() if resumed else rows(book, row.run_id, run.generation),
+        signals=signals(book, row.run_id),
+        outcomes=outcomes(book, row.park.children or ()),
+        attempts=attempts(book, row.run_id),
+        state=book.states.get(row.run_id),
+    )
+
+
+def next_due(book: Book) -> datetime | None:
+    return min((row.due_at for row in book.open.values() if row.due_at is not None), default=None)
+
+
+def inbox(book: Book, ask: Ask, now: datetime) -> Inbox | None:
+    row = book.open.get(ask.run_id)
+    if row is None:
+        return None
+    return Inbox(
+        run_id=ask.run_id,
+        seen=row.inbox,
+        now=now,
+        cancel=row.cancel,
+        signals=signals(book, ask.run_id),
+        outcomes=outcomes(book, ask.children),
+    )
+
+
+def rows(book: Book, run_id: str, generation: int) -> tuple[Row, ...]:
+    """One generation of the journal, by place."""
+    journal = book.journals.get((run_id, generation), {})
+    return tuple(journal[place] for place in sorted(journal))
+
+
+def signals(book: Book, run_id: str) -> tuple[Mail, ...]:
+    """What is unread, in the order in which it came."""
+    return tuple(sorted(book.boxes[run_id].mail.values(), key=lambda mail: mail.number))
+
+
+def outcomes(book: Book, run_ids: Iterable[str]) -> tuple[Outcome, ...]:
+    return tuple(book.outcomes[run_id] for run_id in run_ids if run_id in book.outcomes)
+
+
+def attempts(book: Book, run_id: str) -> tuple[Attempt, ...]:
+    kept = book.attempts.get(run_id, {})
+    return tuple(kept[position] for position in sorted(kept))
+
+
+def journal(book: Book, run_id: str, generation: int | None) -> Journal | None:
+    run = book.runs.get(run_id)
+    if run is None:
+        return None
+    wanted = generation if generation is not None else run.generation
+    present = wanted == run.generation
+    return Journal(
+        run_id=run_id,
+        generation=wanted,
+        rows=rows(book, run_id, wanted),
+        attempts=attempts(book, run_id) if present else (),
+    )
+
+
+def record(book: Book, run_id: str, now: datetime) -> RunRecord:
+    """The run as it stands."""
+    run = book.runs[run_id]
+    new = run.new
+    row = book.open.get(run_id)
+    outcome = book.outcomes.get(run_id)
+    waiting = row if row is not None and row.state == "waiting" else None
+    first = book.journals.get((run_id, run.generation), {}).get(0)
+    return RunRecord(
+        id=run_id,
+        kind=new.kind,
+        name=new.name,
+        version=new.version,
+        queue=new.queue,
+        priority=new.priority,
+        status=book.shown(run_id, now),
+        created_at=run.created_at,
+        root_id=run.root_id,
+        parent_id=new.parent_id,
+        depth=new.depth,
+        key=new.key,
+        generation=run.generation,
+        due_at=row.due_at if row is not None else None,
+        started_at=run.started_at,
+        ended_at=outcome.ended_at if outcome is not None else None,
+        parked_at=waiting.parked_at if waiting is not None else None,
+        started=first.value if first is not None else None,
+        waiting_signals=waiting.park.signals if waiting is not None else (),
+        waiting_children=waiting.park.children or () if waiting is not None else (),
+        input=new.input,
+        metadata=new.metadata,
+        options=new.options,
+        result=outcome.result if outcome is not None else None,
+        error=outcome.error if outcome is not None else None,
+        reason=outcome.reason if outcome is not None else None,
+        cancel_requested=(row is not None and row.cancel is not None)
+        or (outcome is not None and outcome.cancel_requested),
+    )
+
+
+def list_runs(book: Book, where: RunFilter, limit: int, before: str | None, now: datetime) -> list[RunRecord]:
+    """Newest first."""
+    found: list[RunRecord] = []
+    for run_id in sorted(book.runs, reverse=True):
+        if len(found) == limit:
+            break
+        if (before is None or run_id < before) and _matches(book, run_id, where, now):
+            found.append(record(book, run_id, now))
+    return found
+
+
+def _matches(book: Book, run_id: str, where: RunFilter, now: datetime) -> bool:
+    run = book.runs[run_id]
+    new = run.new
+    statuses = (where.status,) if isinstance(where.status, str) else where.status
+    return (
+        (statuses is None or book.shown(run_id, now) in statuses)
+        and (where.workflow is None or new.name == where.workflow)
+        and (where.queue is None or new.queue == where.queue)
+        and (where.key_prefix is None or (new.key is not None and new.key.startswith(where.key_prefix)))
+        and (where.metadata is None or _has(new.metadata, where.metadata))
+        and (where.parent is None or new.parent_id == where.parent)
+        and (where.root is None or run.root_id == where.root)
+        and (where.since is None or run.created_at >= where.since)
+        and (where.until is None or run.created_at < where.until)
+    )
+
+
+def _has(metadata: str | None, pairs: Mapping[str, str]) -> bool:
+    values = msgspec.json.decode(metadata, type=dict[str, object]) if metadata is not None else {}
+    return all(values.get(name) == value for name, value in pairs.items())

@@ -1,0 +1,50 @@
+"""What is sent to a run from outside: signals and cancels."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from runnerq.persistence.memory.book import Book
+from runnerq.persistence.records import Mail, NewSignal, Outcome, Sent
+
+
+def send(book: Book, signal: NewSignal, now: datetime) -> Sent:
+    """Keep the signal in the mailbox, and wake the run if it waits for one of this channel."""
+    if signal.run_id not in book.runs:
+        return Sent.UNKNOWN
+    box = book.boxes.get(signal.run_id)
+    # Looked for before the end is: a send that counted may be repeated after its run has ended.
+    if box is not None and signal.dedup is not None and (signal.channel, signal.dedup) in box.counted:
+        return Sent.DUPLICATE
+    row = book.open.get(signal.run_id)
+    if row is None or box is None:
+        return Sent.FINISHED
+    if signal.dedup is not None:
+        box.counted.add((signal.channel, signal.dedup))
+    book.arrive(row)
+    book.last_mail += 1
+    mail = Mail(id=book.last_mail, number=row.inbox, at=now, channel=signal.channel, value=signal.value)
+    box.mail[mail.id] = mail
+    if row.state == "waiting" and signal.channel in row.park.signals:
+        book.make_ready(row, now)
+    return Sent.SENT
+
+
+def cancel(book: Book, run_id: str, reason: str | None, now: datetime) -> Sent:
+    """Ask the run to cancel; one that never started ends at once."""
+    if run_id not in book.runs:
+        return Sent.UNKNOWN
+    row = book.open.get(run_id)
+    if row is None:
+        return Sent.FINISHED
+    if row.cancel is not None:
+        return Sent.DUPLICATE
+    if row.state == "pending" and book.runs[run_id].started_at is None:
+        outcome = Outcome(run_id=run_id, status="cancelled", ended_at=now, reason=reason, cancel_requested=True)
+        book.end(outcome, now)
+        return Sent.SENT
+    row.cancel = reason or ""
+    book.arrive(row)
+    if row.state == "waiting" or (row.state == "pending" and row.due_at is not None):
+        book.make_ready(row, now)
+    return Sent.SENT

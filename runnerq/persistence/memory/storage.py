@@ -1,0 +1,205 @@
+"""The storage protocol in memory: plain dicts behind one lock, with a clock that can be set; gone with its process."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+
+from runnerq.clock import Clock, SystemClock
+from runnerq.persistence.memory import reading, sending, starting, turns, upkeep
+from runnerq.persistence.memory.book import Book, Worker
+from runnerq.persistence.memory.checks import check_run, check_signal, check_turn
+from runnerq.persistence.memory.wakeups import Heard, Wakeups
+from runnerq.persistence.records import (
+    Ask,
+    BlockRecord,
+    Claim,
+    ClaimRequest,
+    Definition,
+    Inbox,
+    Journal,
+    NewRun,
+    NewSignal,
+    Outcome,
+    Pulse,
+    Reaped,
+    RunFilter,
+    RunRecord,
+    Sent,
+    StartReply,
+    Turn,
+    Verdict,
+    Wake,
+    WorkerRow,
+)
+
+
+class MemoryStorage:
+    """A ``Storage`` that forgets everything with the process; its time is the given clock's.
+
+    May be used from several threads and event loops: no method waits while it holds the lock.
+    """
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock: Clock = clock or SystemClock()
+        self._book = Book()
+        self._wakeups = Wakeups()
+        self._lock = threading.RLock()
+
+    async def open(self) -> None:
+        """Nothing is to be connected."""
+
+    async def close(self) -> None:
+        """Nothing is to be disconnected; what was written stays until the object goes."""
+
+    def heart(self) -> MemoryHeart:
+        return MemoryHeart(self)
+
+    @contextmanager
+    def writing(self) -> Iterator[tuple[Book, datetime]]:
+        """The book and the time, alone; who listens is told of what changed when it is left."""
+        with self._lock:
+            self._book.heard = Heard()
+            yield self._book, self._clock.now()
+            wake = self._book.heard.wake()
+            if wake is not None:
+                self._wakeups.deliver(wake)
+
+    @contextmanager
+    def _reading(self) -> Iterator[tuple[Book, datetime]]:
+        with self._lock:
+            yield self._book, self._clock.now()
+
+    # --- writes -------------------------------------------------------------------------------------------------------
+
+    async def start(self, runs: Sequence[NewRun]) -> list[StartReply]:
+        for run in runs:
+            check_run(run)
+        fresh_keys: set[tuple[str, str]] = set()
+        with self.writing() as (book, now):
+            return [starting.start(book, run, fresh_keys, now) for run in runs]
+
+    async def claim(self, request: ClaimRequest) -> Claim:
+        with self.writing() as (book, now):
+            runs = reading.claim(book, request, now)
+            return Claim(runs=runs, now=now, next_due=reading.next_due(book))
+
+    async def commit(self, turns_: Sequence[Turn]) -> list[Verdict]:
+        for turn in turns_:
+            check_turn(turn)
+        with self.writing() as (book, now):
+            return [turns.write(book, turn, now) for turn in turns_]
+
+    async def inbox(self, asks: Sequence[Ask]) -> list[Inbox]:
+        with self._reading() as (book, now):
+            boxes = [reading.inbox(book, ask, now) for ask in asks]
+        return [box for box in boxes if box is not None]
+
+    async def send(self, signals: Sequence[NewSignal]) -> list[Sent]:
+        for signal in signals:
+            check_signal(signal)
+        with self.writing() as (book, now):
+            return [sending.send(book, signal, now) for signal in signals]
+
+    async def cancel(self, run_ids: Sequence[str], reason: str | None = None) -> list[Sent]:
+        with self.writing() as (book, now):
+            return [sending.cancel(book, run_id, reason, now) for run_id in run_ids]
+
+    async def release(self, worker_id: int, held: Sequence[int]) -> int:
+        with self.writing() as (book, _):
+            return upkeep.release(book, worker_id, frozenset(held))
+
+    async def give_back(self, worker_id: int) -> int:
+        with self.writing() as (book, _):
+            return upkeep.give_back(book, worker_id)
+
+    async def wake_due(self, limit: int) -> int:
+        with self.writing() as (book, now):
+            return upkeep.wake_due(book, limit, now)
+
+    async def sweep(self, limit: int) -> int:
+        with self.writing() as (book, now):
+            return upkeep.sweep(book, limit, now)
+
+    async def unblock(self, build: str, served: Sequence[str], limit: int) -> int:
+        with self.writing() as (book, now):
+            return upkeep.unblock(book, build, frozenset(served), limit, now)
+
+    async def register(self, worker: WorkerRow, definitions: Sequence[Definition]) -> datetime:
+        with self.writing() as (book, now):
+            book.workers[worker.id] = Worker(row=worker, beat_at=now)
+            for definition in definitions:
+                book.definitions[definition.kind, definition.name, definition.version] = definition
+            return now
+
+    async def reap(self, worker_id: int, token: int, limit: int) -> list[Reaped]:
+        with self.writing() as (book, now):
+            return upkeep.reap(book, worker_id, token, limit, now)
+
+    # --- queries ------------------------------------------------------------------------------------------------------
+
+    async def outcomes(self, run_ids: Sequence[str]) -> list[Outcome]:
+        with self._reading() as (book, _):
+            return list(reading.outcomes(book, run_ids))
+
+    async def run(self, run_id: str) -> RunRecord | None:
+        with self._reading() as (book, now):
+            return reading.record(book, run_id, now) if run_id in book.runs else None
+
+    async def by_key(self, name: str, key: str) -> str | None:
+        with self._reading() as (book, _):
+            return book.keys.get((name, key))
+
+    async def journal(self, run_id: str, generation: int | None = None) -> Journal | None:
+        with self._reading() as (book, _):
+            return reading.journal(book, run_id, generation)
+
+    async def block(self, run_id: str) -> BlockRecord | None:
+        with self._reading() as (book, _):
+            return book.blocks.get(run_id)
+
+    async def state(self, run_id: str) -> str | None:
+        with self._reading() as (book, _):
+            return book.states.get(run_id)
+
+    async def list_runs(self, where: RunFilter, limit: int, before: str | None) -> list[RunRecord]:
+        with self._reading() as (book, now):
+            return reading.list_runs(book, where, limit, before, now)
+
+    async def definitions(self, name: str) -> list[Definition]:
+        with self._reading() as (book, _):
+            known = [each for each in book.definitions.values() if each.name == name]
+        return sorted(known, key=lambda each: each.version, reverse=True)
+
+    async def now(self) -> datetime:
+        return self._clock.now()
+
+    # --- wake-ups -----------------------------------------------------------------------------------------------------
+
+    def subscribe(self, hear: Callable[[Wake], None]) -> Callable[[], None]:
+        with self._lock:
+            return self._wakeups.subscribe(hear)
+
+
+class MemoryHeart:
+    """The beat's way to a ``MemoryStorage``, from another thread."""
+
+    def __init__(self, storage: MemoryStorage) -> None:
+        self._storage = storage
+        self._beaten: set[int] = set()
+
+    async def open(self) -> None:
+        """Nothing is to be connected."""
+
+    async def beat(self, worker_id: int) -> Pulse:
+        self._beaten.add(worker_id)
+        with self._storage.writing() as (book, now):
+            return upkeep.beat(book, worker_id, now)
+
+    async def close(self) -> None:
+        """The connection is gone, and whoever looks can see that."""
+        with self._storage.writing() as (book, _):
+            for worker_id in self._beaten:
+                upkeep.disconnect(book, worker_id)

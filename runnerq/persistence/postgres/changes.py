@@ -1,0 +1,221 @@
+"""Wake-ups: who is told what has changed.
+
+Rules
+- A wake is a hint. Everything moves without one, a little later.
+- Subscribers of this storage object are called directly, after the statement that changed something; other processes hear
+  by NOTIFY, after the commit and never inside of it, where it would slow down every writer. The first of a burst goes out
+  at once, the others are gathered for a moment and go as one.
+- LISTEN has a connection of its own. It tells itself something now and then; when that does not come back, the connection
+  is dead, or a pooler is between that does not carry it, and it is made anew.
+- What is told is names only, in the payload's 8,000 bytes; more changed runs than fit are told as ``many_runs``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+from collections.abc import Callable
+
+import msgspec
+
+from runnerq.errors import StorageError
+from runnerq.persistence.postgres.connections import Connection, Connections
+from runnerq.persistence.postgres.faults import told
+from runnerq.persistence.postgres.statements import Statements
+from runnerq.persistence.records import Wake
+
+GATHER = 0.005
+"""Seconds between two notifications of one process."""
+
+PAYLOAD_LIMIT = 7_900
+"""Bytes; Postgres refuses 8,000."""
+
+PROBE_INTERVAL = 10.0
+PROBE_PATIENCE = 5.0
+_PAUSE = 1.0
+_LONGEST_PAUSE = 60.0
+
+_NOTHING = Wake()
+_log = logging.getLogger("runnerq.postgres")
+
+
+class _Note(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A payload. ``origin`` tells a storage object its own notes, which its subscribers have heard already."""
+
+    origin: str
+    queues: tuple[str, ...] = ()
+    workers: tuple[int, ...] = ()
+    runs: tuple[str, ...] = ()
+    many_runs: bool = False
+    probe: int = 0
+
+
+_decode = msgspec.json.Decoder(_Note).decode
+
+
+def joined(one: Wake, other: Wake) -> Wake:
+    """One wake that says what both say."""
+    return Wake(
+        queues=one.queues | other.queues,
+        workers=one.workers | other.workers,
+        runs=one.runs | other.runs,
+        many_runs=one.many_runs or other.many_runs,
+    )
+
+
+def payloads(origin: str, wake: Wake) -> list[str]:
+    """The notes that tell of this wake, each short enough."""
+    note = _Note(
+        origin=origin,
+        queues=tuple(sorted(wake.queues)),
+        workers=tuple(sorted(wake.workers)),
+        runs=tuple(sorted(wake.runs)),
+        many_runs=wake.many_runs,
+    )
+    text = msgspec.json.encode(note)
+    if len(text) <= PAYLOAD_LIMIT:
+        return [text.decode()]
+    if wake.runs:
+        return payloads(origin, Wake(queues=wake.queues, workers=wake.workers, many_runs=True))
+    names = [*note.queues, *note.workers]
+    if len(names) == 1:
+        # A queue whose name does not fit: its workers find their runs by polling.
+        return []
+    halves = (names[: len(names) // 2], names[len(names) // 2 :])
+    return [
+        payload
+        for half in halves
+        for payload in payloads(
+            origin,
+            Wake(
+                queues=frozenset(name for name in half if isinstance(name, str)),
+                workers=frozenset(name for name in half if isinstance(name, int)),
+                many_runs=wake.many_runs,
+            ),
+        )
+    ]
+
+
+class Changes:
+    """The wake-ups of one storage object. ``open`` and ``close`` own the two loops; all runs on one event loop."""
+
+    def __init__(self, connections: Connections, statements: Statements, schema: str) -> None:
+        self._connections = connections
+        self._notify = statements["notify"]
+        self._channel = f"runnerq_{schema}"
+        self._origin = secrets.token_hex(6)
+        self._subscribers: dict[object, Callable[[Wake], None]] = {}
+        self._untold = _NOTHING
+        self._something = asyncio.Event()
+        self._listening = asyncio.Event()
+        self._returned = asyncio.Event()
+        self._probes = 0
+        self._tasks: tuple[asyncio.Task[None], ...] = ()
+
+    async def open(self) -> None:
+        """Begin to tell and to listen; listening has begun on return unless it takes long."""
+        self._tasks = (asyncio.create_task(self._tell_others()), asyncio.create_task(self._listen()))
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._listening.wait(), 1.0)
+
+    async def close(self) -> None:
+        tasks, self._tasks = self._tasks, ()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def subscribe(self, hear: Callable[[Wake], None]) -> Callable[[], None]:
+        ticket = object()
+        self._subscribers[ticket] = hear
+        return lambda: _forget(self._subscribers, ticket)
+
+    def tell(self, wake: Wake) -> None:
+        """Tell of what a committed statement has changed."""
+        if wake == _NOTHING:
+            return
+        self._call(wake)
+        self._untold = joined(self._untold, wake)
+        self._something.set()
+
+    def _call(self, wake: Wake) -> None:
+        for hear in tuple(self._subscribers.values()):
+            hear(wake)
+
+    async def _tell_others(self) -> None:
+        while True:
+            await self._something.wait()
+            self._something.clear()
+            wake, self._untold = self._untold, _NOTHING
+            try:
+                for payload in payloads(self._origin, wake):
+                    await self._connections.fetch_quick(self._notify, self._channel, payload)
+            except StorageError as error:
+                _log.debug("a wake-up could not be sent, polling will do: %s", error)
+            await asyncio.sleep(GATHER)
+
+    async def _listen(self) -> None:
+        pause = _PAUSE
+        while True:
+            try:
+                await self._listen_once()
+                pause = _PAUSE
+            except StorageError as error:
+                _log.debug("listening failed, polling will do meanwhile: %s", error)
+            if not self._listening.is_set():
+                pause = min(pause * 2, _LONGEST_PAUSE)
+            self._listening.clear()
+            await asyncio.sleep(pause)
+
+    async def _listen_once(self) -> None:
+        """Listen for as long as what we tell ourselves comes back."""
+        connection = await self._connections.connect(command_timeout=PROBE_PATIENCE)
+        try:
+            with told():
+                await connection.add_listener(self._channel, self._heard)
+                while await self._comes_back(connection):
+                    if not self._listening.is_set():
+                        self._listening.set()
+                        # Whatever was told while nobody listened here is lost: look at everything once.
+                        self._call(Wake(many_runs=True))
+                    await asyncio.sleep(PROBE_INTERVAL)
+        finally:
+            connection.terminate()
+
+    async def _comes_back(self, connection: Connection) -> bool:
+        self._probes += 1
+        self._returned.clear()
+        note = msgspec.json.encode(_Note(origin=self._origin, probe=self._probes)).decode()
+        await connection.fetch(self._notify, self._channel, note)
+        try:
+            await asyncio.wait_for(self._returned.wait(), PROBE_PATIENCE)
+        except TimeoutError:
+            return False
+        return True
+
+    def _heard(self, _connection: object, _pid: int, _channel: str, payload: str) -> None:
+        try:
+            note = _decode(payload)
+        except (msgspec.DecodeError, UnicodeError):
+            # Another version's words: something has changed, that much is understood.
+            self._call(Wake(many_runs=True))
+            return
+        if note.origin == self._origin:
+            if note.probe == self._probes:
+                self._returned.set()
+            return
+        if note.probe:
+            return
+        self._call(
+            Wake(
+                queues=frozenset(note.queues),
+                workers=frozenset(note.workers),
+                runs=frozenset(note.runs),
+                many_runs=note.many_runs,
+            )
+        )
+
+
+def _forget(subscribers: dict[object, Callable[[Wake], None]], ticket: object) -> None:
+    subscribers.pop(ticket, None)

@@ -1,0 +1,223 @@
+"""Connections: how they are made, checked and lent.
+
+Rules
+- Two pools. ``durable`` commits to disk; ``quick`` has synchronous_commit off, for what is harmless to lose: claims and
+  wake-ups.
+- Plans do not depend on how large the tables were when they were made: seqscan and jit are off and plans are generic.
+  Without that, a plan cached over empty tables makes a claim take seconds later. Where a pooler refuses or ignores these
+  settings, statements are planned each time instead (statement_cache_size=0), which also keeps us free of session state.
+- Nothing is reset when a connection is given back: we leave no session state, so it would be a wasted round trip.
+- A server that does not answer is asked again until ``connect_timeout``; one that refuses us is not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol
+from urllib.parse import parse_qs, urlsplit
+
+import asyncpg
+
+from runnerq.errors import ConfigurationError, SchemaError, StorageUnavailable
+from runnerq.persistence.postgres.faults import told
+
+STEADY_PLANS = {"enable_seqscan": "off", "jit": "off", "plan_cache_mode": "force_generic_plan"}
+COMMAND_TIMEOUT = 60.0
+"""Seconds after which a statement counts as unanswered; only a lock that somebody holds for so long comes near it."""
+
+_OLDEST_SERVER = 150000
+_DURABLE_CONNECTIONS = 8
+_QUICK_CONNECTIONS = 2
+_NEVER = 1_000_000_000
+
+# What a server says that is not ready to be asked yet: starting up or stopping, or all its connections taken.
+_NOT_YET = (asyncpg.CannotConnectNowError, asyncpg.TooManyConnectionsError, asyncpg.AdminShutdownError)
+_NO_ANSWER = (OSError, TimeoutError, asyncpg.ConnectionDoesNotExistError, *_NOT_YET)
+
+
+class Record(Protocol):
+    """A row, by column name."""
+
+    def __getitem__(self, column: str) -> Any: ...
+
+
+class Connection(Protocol):
+    """What we use of asyncpg's connection, which has no types of its own."""
+
+    async def fetch(self, query: str, *args: object) -> list[Record]: ...
+    async def fetchrow(self, query: str, *args: object) -> Record | None: ...
+    async def fetchval(self, query: str, *args: object) -> Any: ...
+    async def execute(self, query: str, *args: object) -> str: ...
+    async def add_listener(self, channel: str, hear: Any) -> None: ...
+    async def close(self, *, timeout: float | None = None) -> None: ...
+    def transaction(self) -> AbstractAsyncContextManager[Any]: ...
+    def is_closed(self) -> bool: ...
+    def terminate(self) -> None: ...
+    def get_server_pid(self) -> int: ...
+
+
+class Pool(Protocol):
+    """What we use of asyncpg's pool."""
+
+    def acquire(self) -> AbstractAsyncContextManager[Connection]: ...
+    async def close(self) -> None: ...
+    def terminate(self) -> None: ...
+
+
+def place_of(dsn: str) -> str:
+    """Where a DSN points, for messages: host, port and database, never the user's password."""
+    parts = urlsplit(dsn)
+    query = parse_qs(parts.query)
+    try:
+        named, port = parts.hostname, parts.port
+    except ValueError:
+        return "the given DSN"
+    host = named or query.get("host", [""])[0] or os.environ.get("PGHOST", "the local socket")
+    number = port or query.get("port", [""])[0] or os.environ.get("PGPORT", "")
+    database = parts.path.lstrip("/") or query.get("dbname", query.get("database", [""]))[0]
+    return f"{host}{f':{number}' if number else ''}/{database or os.environ.get('PGDATABASE', '')}"
+
+
+class Connections:
+    """The connections of one storage object. Used on one event loop; ``connect`` may be called on any."""
+
+    def __init__(self, dsn: str, connect_timeout: float) -> None:
+        self._dsn = dsn
+        self._connect_timeout = connect_timeout
+        self._steady = True
+        self._durable: Pool | None = None
+        self._quick: Pool | None = None
+
+    async def open(self) -> None:
+        """Look at the server once, then make the pools.
+
+        Raises:
+            ConfigurationError: the DSN cannot be read.
+            StorageUnavailable: nobody answers there, or whoever does lets us not in.
+            SchemaError: the server cannot carry our tables.
+        """
+        first = await self._first()
+        try:
+            with told():
+                self._steady = await _is_fit(first)
+        finally:
+            await first.close()
+        with told():
+            self._durable = await self._pool(_DURABLE_CONNECTIONS, {})
+            self._quick = await self._pool(_QUICK_CONNECTIONS, {"synchronous_commit": "off"})
+
+    async def close(self) -> None:
+        pools, self._durable, self._quick = (self._durable, self._quick), None, None
+        for pool in pools:
+            if pool is not None:
+                await _closed(pool)
+
+    async def connect(self, settings: dict[str, str] | None = None, *, command_timeout: float = COMMAND_TIMEOUT) -> Connection:
+        """A connection of the caller's own."""
+        with told():
+            return await self._connect(settings or {}, command_timeout)
+
+    async def fetch(self, statement: str, *args: object) -> Sequence[Record]:
+        with told():
+            async with self._lent(self._durable) as connection:
+                return await connection.fetch(statement, *args)
+
+    async def fetch_quick(self, statement: str, *args: object) -> Sequence[Record]:
+        """``fetch`` without waiting for the disk: for what is harmless to lose."""
+        with told():
+            async with self._lent(self._quick) as connection:
+                return await connection.fetch(statement, *args)
+
+    async def fetch_impatiently(self, statement: str, *args: object) -> Sequence[Record] | None:
+        """``fetch``, or None if it has to wait for a lock longer than a moment; then nothing was written."""
+        with told():
+            try:
+                async with self._lent(self._durable) as connection, connection.transaction():
+                    await connection.execute("set local lock_timeout = '200ms'")
+                    return await connection.fetch(statement, *args)
+            except asyncpg.LockNotAvailableError:
+                return None
+
+    def _lent(self, pool: Pool | None) -> AbstractAsyncContextManager[Connection]:
+        if pool is None:
+            raise StorageUnavailable("the storage is not open: call open(), or use it inside of 'async with'")
+        return pool.acquire()
+
+    async def _first(self) -> Connection:
+        """The first connection: keep asking a server that does not answer."""
+        started = time.monotonic()
+        pause = 0.05
+        while True:
+            left = started + self._connect_timeout - time.monotonic()
+            try:
+                return await self._connect({}, COMMAND_TIMEOUT, patience=max(left, 1.0))
+            except asyncpg.ClientConfigurationError as error:
+                raise ConfigurationError(f"the DSN for {place_of(self._dsn)} cannot be used: {error}") from error
+            except _NO_ANSWER as error:
+                waited = time.monotonic() - started
+                if waited + pause > self._connect_timeout:
+                    raise StorageUnavailable(
+                        f"Postgres at {place_of(self._dsn)} has not answered for {waited:.1f} s: "
+                        f"{error or type(error).__name__}. Is it running, and is the address right?"
+                    ) from error
+            except asyncpg.PostgresError as error:
+                raise StorageUnavailable(f"Postgres at {place_of(self._dsn)} refuses the connection: {error}") from error
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, 1.0)
+
+    async def _connect(self, settings: dict[str, str], command_timeout: float, patience: float = 10.0) -> Connection:
+        if self._steady:
+            try:
+                return await self._connect_with(STEADY_PLANS | settings, command_timeout, patience)
+            except asyncpg.ProtocolViolationError:
+                self._steady = False  # a pooler that takes no settings at connect
+        return await self._connect_with({}, command_timeout, patience)
+
+    async def _connect_with(self, settings: dict[str, str], command_timeout: float, patience: float) -> Connection:
+        connection: Connection = await asyncpg.connect(
+            self._dsn,
+            timeout=patience,
+            command_timeout=command_timeout,
+            server_settings=settings,
+            statement_cache_size=200 if self._steady else 0,
+        )
+        return connection
+
+    async def _pool(self, size: int, settings: dict[str, str]) -> Pool:
+        async def connect(*_: object, **_made_by_the_pool: object) -> Connection:
+            return await self._connect(settings, COMMAND_TIMEOUT)
+
+        pool: Pool = await asyncpg.create_pool(
+            min_size=0, max_size=size, connect=connect, reset=_as_it_is, max_queries=_NEVER
+        )
+        return pool
+
+
+async def _as_it_is(_: Connection) -> None:
+    """Leave a connection as it is when it is given back."""
+
+
+async def _closed(pool: Pool) -> None:
+    """Close a pool; cut what is still in use after a moment rather than wait for it."""
+    try:
+        await asyncio.wait_for(pool.close(), 5)
+    except (TimeoutError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+        pool.terminate()
+
+
+async def _is_fit(connection: Connection) -> bool:
+    """Whether our settings hold on this connection; raises if the server cannot carry us at all."""
+    row = await connection.fetchrow(
+        "select current_setting('server_version_num')::integer as version, current_setting('server_encoding') as encoding,"
+        " current_setting('enable_seqscan') as seqscan, current_setting('jit') as jit"
+    )
+    assert row is not None, "a select without a table has one row"  # noqa: S101
+    if row["version"] < _OLDEST_SERVER:
+        raise SchemaError(f"runnerq needs PostgreSQL 15 or newer; this server is {row['version'] // 10000}")
+    if row["encoding"] != "UTF8":
+        raise SchemaError(f"runnerq needs a database with encoding UTF8; this one has {row['encoding']}")
+    return bool(row["seqscan"] == "off" and row["jit"] == "off")

@@ -1,0 +1,265 @@
+"""Records as statement parameters: one JSON document of what has no payload, and the payloads beside it, by place.
+
+A payload stays out of the document because Postgres refuses NUL and lone surrogates anywhere in a document it takes apart,
+and keeps them in a ``json`` column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any, TypeAlias, assert_never
+
+import msgspec
+
+from runnerq.errors import StorageRefused
+from runnerq.persistence.records import MANY_CHILDREN, Back, End, Going, NewRun, Park, Stuck, Turn
+
+Parameters: TypeAlias = list[Any]
+
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+
+
+class _Stuck(msgspec.Struct, frozen=True, omit_defaults=True):
+    message: str
+    build: str | None
+    retry_at: datetime | None
+    position: str | None
+    recorded: str | None
+    asked: str | None
+    line: str | None
+    traceback: str | None
+
+
+class _Turn(msgspec.Struct, omit_defaults=True):
+    run_id: str
+    token: int
+    seen: int
+    generation: int
+    move: str
+    place: int = -1
+    recovered: bool = False
+    status: str | None = None
+    reason: str | None = None
+    cancel_requested: bool = False
+    due_at: datetime | None = None
+    needs: int = 0
+    signals: Sequence[str] = ()
+    children: Sequence[str] | None = None
+    stuck: _Stuck | None = None
+    consumed: Sequence[int] = ()
+    settled: Sequence[str] = ()
+
+
+class _Row(msgspec.Struct, frozen=True, gc=False):
+    turn: int
+    place: int
+    at: datetime
+    kind: str
+    position: str
+
+
+class _HeldRow(msgspec.Struct, frozen=True, gc=False):
+    run_id: str
+    token: int
+    generation: int
+    place: int
+    at: datetime
+    kind: str
+    position: str
+
+
+class _Run(msgspec.Struct, frozen=True, omit_defaults=True):
+    id: str
+    kind: str
+    name: str
+    version: int
+    served: str
+    queue: str
+    priority: int
+    depth: int
+    turn: int = 0
+    root_id: str | None = None
+    parent_id: str | None = None
+    parent_position: str | None = None
+    key: str | None = None
+    on_duplicate: str = ""
+    due_at: datetime | None = None
+    due_in: float | None = None
+
+
+class _Attempt(msgspec.Struct, frozen=True, gc=False):
+    turn: int
+    position: str
+    number: int
+    at: datetime
+    next_at: datetime | None
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+def only_rows(turn: Turn) -> bool:
+    """Whether the turn goes on and writes journal rows and nothing else, so that the cheap statement does."""
+    return (
+        type(turn.move) is Going
+        and bool(turn.rows)
+        and not turn.children
+        and not turn.consumed
+        and not turn.attempts
+        and not turn.settled
+        and turn.published is None
+        and not turn.recovered
+    )
+
+
+def append_parameters(turns: Iterable[Turn]) -> Parameters:
+    """For append.sql; the turns are in the order of their runs."""
+    rows: list[_HeldRow] = []
+    values: list[str | None] = []
+    asks: list[str | None] = []
+    for turn in turns:
+        for row in turn.rows:
+            rows.append(
+                _HeldRow(turn.run_id, turn.token, turn.generation, row.place, row.at, row.kind, row.position)
+            )
+            values.append(row.value)
+            asks.append(row.asked)
+    return [_json(rows), values, asks]
+
+
+def commit_parameters(turns: Sequence[Turn]) -> Parameters:
+    """For commit.sql; the turns are in the order of their runs."""
+    places = range(1, len(turns) + 1)
+    rows = [(place, row) for place, turn in zip(places, turns, strict=True) for row in turn.rows]
+    children = [(place, child) for place, turn in zip(places, turns, strict=True) for child in turn.children]
+    attempts = [(place, attempt) for place, turn in zip(places, turns, strict=True) for attempt in turn.attempts]
+    ends = [turn.move if isinstance(turn.move, End) else None for turn in turns]
+    return [
+        _json([_turn(turn) for turn in turns]),
+        [end and end.result for end in ends],
+        [end and end.error for end in ends],
+        [turn.published for turn in turns],
+        _json([_Row(place, row.place, row.at, row.kind, row.position) for place, row in rows]),
+        [row.value for _, row in rows],
+        [row.asked for _, row in rows],
+        *_runs([child for _, child in children], [place for place, _ in children]),
+        _json([_Attempt(place, a.position, a.number, a.at, a.next_at) for place, a in attempts]),
+        [attempt.error for _, attempt in attempts],
+        [attempt.details for _, attempt in attempts],
+    ]
+
+
+def start_parameters(runs: Sequence[NewRun]) -> Parameters:
+    """For start_runs.sql."""
+    return _runs(runs, [0] * len(runs))
+
+
+def plain(text: str, what: str) -> str:
+    """An identifier of the caller's, if Postgres can keep it as text.
+
+    Raises:
+        StorageRefused: it holds NUL or a lone surrogate; it cannot be replaced, because it is compared.
+    """
+    if "\0" in text or not _is_unicode(text):
+        raise StorageRefused(f"{what} {text!r} cannot be stored: it contains NUL or a lone surrogate")
+    return text
+
+
+def readable(text: str | None) -> str | None:
+    """A text for people, with what Postgres cannot keep as text replaced."""
+    if text is None or (text.isascii() and "\0" not in text):
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", _REPLACEMENT)
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _json(records: Sequence[Any]) -> str:
+    try:
+        return _encode(records).decode()
+    except UnicodeEncodeError as error:
+        raise StorageRefused(f"a name or position cannot be stored as UTF-8: {error}") from error
+
+
+def _turn(turn: Turn) -> _Turn:
+    document = _Turn(turn.run_id, turn.token, turn.seen, turn.generation, "going")
+    document.recovered = turn.recovered
+    document.consumed = turn.consumed
+    document.settled = turn.settled
+    if turn.rows:
+        document.place = turn.rows[-1].place
+    match turn.move:
+        case Going():
+            pass
+        case Park() as park:
+            document.move = "park"
+            document.due_at = park.due_at
+            document.needs = park.needs
+            document.signals = [plain(channel, "the channel") for channel in park.signals]
+            many = park.children is None or len(park.children) > MANY_CHILDREN
+            document.children = None if many else park.children
+        case Back() as back:
+            document.move = "back"
+            document.due_at = back.due_at
+        case Stuck() as stuck:
+            document.move = "stuck"
+            document.stuck = _stuck(stuck)
+        case End() as end:
+            document.move = "end"
+            document.status = end.status
+            document.reason = readable(end.reason)
+            document.cancel_requested = end.cancel_requested
+        case _ as never:
+            assert_never(never)
+    return document
+
+
+def _stuck(stuck: Stuck) -> _Stuck:
+    return _Stuck(
+        message=readable(stuck.message) or "",
+        build=stuck.build,
+        retry_at=stuck.retry_at,
+        position=stuck.position,
+        recorded=readable(stuck.recorded),
+        asked=readable(stuck.asked),
+        line=readable(stuck.line),
+        traceback=readable(stuck.traceback),
+    )
+
+
+def _runs(runs: Sequence[NewRun], turns: Sequence[int]) -> Parameters:
+    """A document of runs, and their inputs, metadata and options."""
+    return [
+        _json([_run(run, turn) for run, turn in zip(runs, turns, strict=True)]),
+        [run.input for run in runs],
+        [run.metadata for run in runs],
+        [run.options for run in runs],
+    ]
+
+
+def _run(run: NewRun, turn: int) -> _Run:
+    return _Run(
+        id=run.id,
+        kind=run.kind,
+        name=plain(run.name, "the name"),
+        version=run.version,
+        served=run.served,
+        queue=plain(run.queue, "the queue"),
+        priority=run.priority,
+        depth=run.depth,
+        turn=turn,
+        root_id=run.root_id,
+        parent_id=run.parent_id,
+        parent_position=run.parent_position,
+        key=None if run.key is None else plain(run.key, "the key"),
+        on_duplicate="" if run.key is None else run.on_duplicate,
+        due_at=run.due_at,
+        due_in=run.due_in,
+    )

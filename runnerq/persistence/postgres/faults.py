@@ -1,0 +1,69 @@
+"""What asyncpg raises, told in our own errors; nothing of asyncpg leaves this package.
+
+Rules
+- The connection, the server's state, a timeout, a lock or a deadlock: StorageUnavailable. The write may have happened or
+  not, and may be sent again.
+- The data (SQLSTATE classes 22, 23 and 54, or a value that cannot be encoded): StorageRefused. Nothing was written.
+- Tables that are not there or not allowed: SchemaError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import asyncpg
+
+from runnerq.errors import RunnerQError, SchemaError, StorageError, StorageRefused, StorageUnavailable
+
+_AWAY = (
+    "08",  # connection
+    "25",  # transaction state: also read-only after a failover
+    "40",  # serialization, deadlock
+    "53",  # resources
+    "55",  # lock not available
+    "57",  # operator intervention: shutdown, cancel, starting up
+    "58",  # system
+)
+_DATA = ("22", "23", "54")
+_SCHEMA = ("3F000", "42P01", "42703", "42501")
+
+
+def translated(error: BaseException) -> RunnerQError | None:
+    """The error of ours that says the same, or None where it is not the database's."""
+    match error:
+        case RunnerQError():
+            return None
+        case asyncpg.PostgresError():
+            return _from_state(error)
+        case asyncpg.InterfaceError():
+            return StorageUnavailable(f"the connection to Postgres cannot be used: {error}")
+        case UnicodeError():
+            return StorageRefused(f"this text cannot be stored as UTF-8: {error}")
+        case OSError() | TimeoutError():
+            return StorageUnavailable(f"Postgres did not answer: {error or type(error).__name__}")
+        case _:
+            return None
+
+
+def _from_state(error: asyncpg.PostgresError) -> RunnerQError:
+    state = error.sqlstate or ""
+    if state in _SCHEMA:
+        return SchemaError(f"the tables of runnerq are missing or not open to this role: {error} (SQLSTATE {state})")
+    if state.startswith(_DATA):
+        return StorageRefused(f"Postgres refused this data: {error} (SQLSTATE {state})")
+    if state.startswith(_AWAY):
+        return StorageUnavailable(f"Postgres could not do this now: {error} (SQLSTATE {state})")
+    return StorageError(f"Postgres answered with an error: {error} (SQLSTATE {state})")
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Raise what happens inside as an error of ours, with the original as its cause."""
+    try:
+        yield
+    except Exception as error:
+        ours = translated(error)
+        if ours is None:
+            raise
+        raise ours from error

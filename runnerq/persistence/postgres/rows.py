@@ -1,0 +1,172 @@
+"""Rows of the database as records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from runnerq.persistence.postgres.connections import Record
+from runnerq.persistence.records import (
+    Attempt,
+    BlockRecord,
+    Claimed,
+    Definition,
+    Inbox,
+    Mail,
+    Outcome,
+    RunRecord,
+    Status,
+)
+from runnerq.workflow.journal import Row
+
+
+def claimed(record: Record, token: int) -> Claimed:
+    """A row of claim_runs.sql."""
+    return Claimed(
+        id=record["run_id"],
+        token=token,
+        kind=record["kind"],
+        name=record["name"],
+        version=record["version"],
+        queue=record["queue"],
+        priority=record["priority"],
+        input=record["input"],
+        created_at=record["created_at"],
+        root_id=record["root_id"],
+        parent_id=record["parent_id"],
+        depth=record["depth"],
+        key=record["key"],
+        metadata=record["metadata"],
+        options=record["options"],
+        generation=record["generation"],
+        crashes=record["crashes"],
+        cancel=record["cancel"],
+        seen=record["seen"],
+        resumed=record["resumed"],
+        rows=journal_rows(record),
+        signals=_mail(record),
+        outcomes=_outcomes(record["ended"]),
+        attempts=attempts(record["attempts"]),
+        state=record["state"],
+    )
+
+
+def journal_rows(record: Record) -> tuple[Row, ...]:
+    """The journal, from its columns as arrays."""
+    if record["places"] is None:
+        return ()
+    columns = (record[name] for name in ("places", "kinds", "positions", "ats", "values", "asks"))
+    return tuple(map(Row, *columns))
+
+
+def inbox(record: Record) -> Inbox:
+    return Inbox(
+        run_id=record["run_id"],
+        seen=record["seen"],
+        now=record["now"],
+        cancel=record["cancel"],
+        signals=_mail(record),
+        outcomes=_outcomes(record["ended"]),
+    )
+
+
+def outcome(record: Record) -> Outcome:
+    return Outcome(
+        run_id=record["run_id"],
+        status=record["status"],
+        ended_at=record["ended_at"],
+        result=record["result"],
+        error=record["error"],
+        reason=record["reason"],
+        cancel_requested=record["cancel_requested"],
+    )
+
+
+def attempts(composites: Sequence[Sequence[Any]] | None) -> tuple[Attempt, ...]:
+    """Composites of (position, number, error, at, next_at, details)."""
+    return tuple(
+        Attempt(position=position, number=number, error=error, at=at, next_at=next_at, details=details)
+        for position, number, error, at, next_at, details in composites or ()
+    )
+
+
+def run(record: Record) -> RunRecord:
+    return RunRecord(
+        id=record["id"],
+        kind=record["kind"],
+        name=record["name"],
+        version=record["version"],
+        queue=record["queue"],
+        priority=record["priority"],
+        status=Status(record["status"]),
+        created_at=record["created_at"],
+        root_id=record["root_id"],
+        parent_id=record["parent_id"],
+        depth=record["depth"],
+        key=record["key"],
+        generation=record["generation"],
+        due_at=record["due_at"],
+        started_at=record["started_at"],
+        ended_at=record["ended_at"],
+        parked_at=record["parked_at"],
+        started=record["started"],
+        waiting_signals=tuple(record["waiting_signals"] or ()),
+        waiting_children=tuple(record["waiting_children"] or ()),
+        input=record["input"],
+        metadata=record["metadata"],
+        options=record["options"],
+        result=record["result"],
+        error=record["error"],
+        reason=record["reason"],
+        cancel_requested=record["cancel_requested"],
+    )
+
+
+def block(record: Record) -> BlockRecord:
+    return BlockRecord(
+        run_id=record["run_id"],
+        at=record["at"],
+        message=record["message"],
+        builds=tuple(record["builds"]),
+        position=record["position"],
+        recorded=record["recorded"],
+        asked=record["asked"],
+        line=record["line"],
+        traceback=record["traceback"],
+        retry_at=record["retry_at"],
+    )
+
+
+def definition(record: Record) -> Definition:
+    return Definition(
+        kind=record["kind"],
+        name=record["name"],
+        version=record["version"],
+        queue=record["queue"],
+        build=record["build"],
+        options=record["options"],
+    )
+
+
+def _mail(record: Record) -> tuple[Mail, ...]:
+    """Signals, from their columns as arrays. A signal's number is its id: it is unique in its run."""
+    if record["numbers"] is None:
+        return ()
+    columns = (record[name] for name in ("numbers", "numbers", "sent", "channels", "payloads"))
+    return tuple(map(Mail, *columns))
+
+
+def _outcomes(composites: Sequence[Sequence[Any]] | None) -> tuple[Outcome, ...]:
+    """Composites of (run id, status, time, result, error, reason, whether a cancel was requested)."""
+    return tuple(
+        Outcome(
+            run_id=run_id,
+            status=status,
+            ended_at=ended_at,
+            result=result,
+            error=error,
+            reason=reason,
+            cancel_requested=cancel_requested,
+        )
+        for run_id, status, ended_at, result, error, reason, cancel_requested in composites or ()
+    )

@@ -1,0 +1,200 @@
+"""The writes about runs: start, claim, commit, inbox, send, cancel. One statement each, one round trip."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from runnerq.persistence.postgres import rows
+from runnerq.persistence.postgres.connections import Record
+from runnerq.persistence.postgres.core import Core
+from runnerq.persistence.postgres.documents import (
+    append_parameters,
+    commit_parameters,
+    only_rows,
+    plain,
+    readable,
+    start_parameters,
+)
+from runnerq.persistence.records import (
+    Ask,
+    Claim,
+    ClaimRequest,
+    End,
+    Inbox,
+    NewRun,
+    NewSignal,
+    Park,
+    Sent,
+    StartReply,
+    Stuck,
+    Turn,
+    Verdict,
+    Wake,
+)
+
+_AT_ONCE = 1000
+"""Runs to start in one statement; more are more statements of one call."""
+
+
+class RunWrites(Core):
+    """What changes runs. Whoever is concerned is told after each statement."""
+
+    async def start(self, runs: Sequence[NewRun]) -> list[StartReply]:
+        unique = {run.id: run for run in runs}
+        if not unique:
+            return []
+        records = await self._connections.fetch(self._statements["start_runs"], *start_parameters(list(unique.values())))
+        replies = {
+            given: StartReply(id=record["id"], created=record["created"], refused=record["refused"])
+            for given, record in zip(unique, records, strict=True)
+        }
+        self._changes.tell(Wake(queues=frozenset(run.queue for run in unique.values() if replies[run.id].created)))
+        return [replies[run.id] for run in runs]
+
+    async def claim(self, request: ClaimRequest) -> Claim:
+        records = await self._connections.fetch_quick(
+            self._statements["claim_runs"],
+            [queue for queue, _ in request.pairs],
+            [served for _, served in request.pairs],
+            request.limit,
+            request.worker_id,
+            request.token,
+            list(request.held),
+            list(request.held.values()),
+        )
+        return Claim(
+            runs=tuple(rows.claimed(record, request.token) for record in records if record["run_id"] is not None),
+            now=records[0]["now"],
+            next_due=records[0]["next_due"],
+        )
+
+    async def commit(self, turns: Sequence[Turn]) -> list[Verdict]:
+        left = sorted(turns, key=_run_id)
+        verdicts: dict[str, Verdict] = {}
+        if all(map(only_rows, left)) and left:
+            verdicts |= await self._append(left)
+            left = [turn for turn in left if turn.run_id not in verdicts]
+        if left:
+            verdicts |= await self._commit(left)
+            left = [turn for turn in left if turn.run_id not in verdicts]
+        if left:
+            verdicts |= await self._judge(left)
+        return [verdicts[turn.run_id] for turn in turns]
+
+    async def inbox(self, asks: Sequence[Ask]) -> list[Inbox]:
+        if not asks:
+            return []
+        records = await self._connections.fetch(
+            self._statements["read_inboxes"],
+            [ask.run_id for ask in asks],
+            [ask.run_id for ask in asks for _ in ask.children],
+            [child for ask in asks for child in ask.children],
+        )
+        return [rows.inbox(record) for record in records]
+
+    async def send(self, signals: Sequence[NewSignal]) -> list[Sent]:
+        if not signals:
+            return []
+        records = await self._connections.fetch(
+            self._statements["send_signals"],
+            [signal.run_id for signal in signals],
+            [plain(signal.channel, "the channel") for signal in signals],
+            [signal.value for signal in signals],
+            [None if signal.dedup is None else plain(signal.dedup, "the dedup id") for signal in signals],
+        )
+        self._changes.tell(_wake(records, ("ready_queue",), ("worker_id",)))
+        return [Sent(record["sent"]) for record in records]
+
+    async def cancel(self, run_ids: Sequence[str], reason: str | None = None) -> list[Sent]:
+        unique = list(dict.fromkeys(run_ids))
+        if not unique:
+            return []
+        records = await self._connections.fetch(self._statements["cancel_runs"], unique, readable(reason))
+        ended = [record["run_id"] for record in records if record["ended"]]
+        self._changes.tell(_wake(records, ("ready_queue", "parent_queue"), ("worker_id", "parent_worker"), ended))
+        answers = {record["run_id"]: Sent(record["sent"]) for record in records}
+        return [_again(answers, run_id) for run_id in run_ids]
+
+    async def _append(self, turns: list[Turn]) -> dict[str, Verdict]:
+        """Write turns that are rows alone; those that are missing are for ``_commit``."""
+        records = await self._connections.fetch(self._statements["append"], *append_parameters(turns))
+        return {record["run_id"]: Verdict.DONE for record in records}
+
+    async def _commit(self, turns: list[Turn]) -> dict[str, Verdict]:
+        """Write turns; those that are missing are for ``_judge``."""
+        waiting = [turn for turn in turns if _may_wait(turn)]
+        others = [turn for turn in turns if not _may_wait(turn)]
+        verdicts: dict[str, Verdict] = {}
+        if others:
+            records = await self._connections.fetch(self._statements["commit"], *commit_parameters(others))
+            verdicts |= self._written(others, records)
+        if waiting:
+            found = await self._connections.fetch_impatiently(self._statements["commit"], *commit_parameters(waiting))
+            if found is None:
+                return verdicts | {turn.run_id: Verdict.BUSY for turn in waiting}
+            verdicts |= self._written(waiting, found)
+        return verdicts
+
+    def _written(self, turns: list[Turn], records: Sequence[Record]) -> dict[str, Verdict]:
+        """The verdicts of what commit.sql wrote; and whoever is concerned is told."""
+        verdicts = {record["run_id"]: Verdict.AGAIN if record["again"] else Verdict.DONE for record in records}
+        done = [turn for turn in turns if turn.run_id in verdicts]
+        wake = _wake(
+            records,
+            ("ready_queue", "parent_queue"),
+            ("own_worker", "parent_worker"),
+            (turn.run_id for turn in done if _shows(turn, verdicts[turn.run_id])),
+            (child.queue for turn in done for child in turn.children),
+        )
+        self._changes.tell(wake)
+        return verdicts
+
+    async def _judge(self, turns: list[Turn]) -> dict[str, Verdict]:
+        records = await self._connections.fetch(
+            self._statements["judge_turns"],
+            [turn.run_id for turn in turns],
+            [turn.token for turn in turns],
+            [turn.generation for turn in turns],
+            [turn.rows[0].place if turn.rows else None for turn in turns],
+        )
+        return {record["run_id"]: Verdict(record["verdict"]) for record in records}
+
+
+def _run_id(turn: Turn) -> str:
+    return turn.run_id
+
+
+def _may_wait(turn: Turn) -> bool:
+    """Whether the turn claims a key: a key that an open transaction is claiming would make the whole batch wait."""
+    return any(child.key is not None for child in turn.children)
+
+
+def _shows(turn: Turn, verdict: Verdict) -> bool:
+    """Whether the turn changed what a handle can see."""
+    moved = verdict is Verdict.DONE and isinstance(turn.move, Park | Stuck | End)
+    return moved or turn.published is not None
+
+
+def _again(answers: dict[str, Sent], run_id: str) -> Sent:
+    """The answer; a request given twice is a duplicate the second time."""
+    answer = answers[run_id]
+    if answer is Sent.SENT:
+        answers[run_id] = Sent.DUPLICATE
+    return answer
+
+
+def _wake(
+    records: Sequence[Record],
+    queues: tuple[str, ...],
+    workers: tuple[str, ...],
+    runs: Iterable[str] = (),
+    more_queues: Iterable[str] = (),
+) -> Wake:
+    """The wake of what a statement answered: the columns that name queues and workers, and runs that changed."""
+    return Wake(
+        queues=frozenset(record[name] for name in queues for record in records if record[name] is not None).union(
+            more_queues
+        ),
+        workers=frozenset(record[name] for name in workers for record in records if record[name] is not None),
+        runs=frozenset(runs),
+    )

@@ -1,0 +1,98 @@
+"""The schema: what is there, what this code needs, and the way from one to the other.
+
+Rules
+- Migrations are numbered files, forward only; ``migration`` says which have been applied.
+- They run in one transaction under an advisory lock, so that concurrent first starts are safe and none sees a half.
+- A schema newer than the code is refused: this code does not know what it would break.
+- Looking takes no lock and needs no rights but reading; only what is missing is created.
+"""
+
+from __future__ import annotations
+
+import asyncpg
+
+from runnerq.errors import SchemaError
+from runnerq.persistence.postgres.connections import Connection
+from runnerq.persistence.postgres.faults import told
+from runnerq.persistence.postgres.statements import migrations, with_schema
+
+# Any number will do; it is this library's, and the schema's name goes beside it.
+_LOCK = 0x72756E71
+
+
+async def migrate(connection: Connection, schema: str) -> None:
+    """Bring the schema up to this code.
+
+    Raises:
+        SchemaError: it is newer than this code, or this role may not change it.
+    """
+    newest = max(migrations())
+    present = await _present(connection, schema)
+    if present == newest:
+        return
+    _refuse_newer(present, newest, schema)
+    try:
+        async with connection.transaction():
+            await _apply(connection, schema)
+    except asyncpg.InsufficientPrivilegeError as error:
+        raise SchemaError(
+            f"this role may not create or change the tables of schema {schema!r}: {error}. Let a role with the right to "
+            "create in this database migrate once, or grant it; then connect with migrate=False"
+        ) from error
+    except asyncpg.PostgresError:
+        with told():
+            raise
+
+
+async def check(connection: Connection, schema: str) -> None:
+    """See that the schema is the one this code needs, and change nothing.
+
+    Raises:
+        SchemaError: it is missing, older or newer.
+    """
+    newest = max(migrations())
+    present = await _present(connection, schema)
+    _refuse_newer(present, newest, schema)
+    if present < newest:
+        what = "is missing" if present == 0 else f"is at version {present} and this code needs {newest}"
+        raise SchemaError(f"schema {schema!r} {what}: connect once with migrate=True, with a role that may create tables")
+
+
+async def _present(connection: Connection, schema: str) -> int:
+    """The version that is there; 0 where there is none."""
+    with told():
+        if await connection.fetchval("select to_regclass($1)", f'"{schema}".migration') is None:
+            return 0
+        return int(await connection.fetchval(with_schema("select coalesce(max(version), 0) from runnerq.migration", schema)))
+
+
+def _refuse_newer(present: int, newest: int, schema: str) -> None:
+    if present > newest:
+        raise SchemaError(
+            f"schema {schema!r} is at version {present} and this code knows none beyond {newest}: "
+            "it was migrated by a newer runnerq; upgrade this one"
+        )
+
+
+async def _apply(connection: Connection, schema: str) -> None:
+    """Run what is missing; the caller's transaction holds it together."""
+    await connection.execute("select pg_advisory_xact_lock($1, hashtext($2))", _LOCK, schema)
+    # Asked for only where it is missing: `if not exists` demands the right to create even then.
+    if not await connection.fetchval("select exists(select from pg_namespace where nspname = $1)", schema):
+        await connection.execute(f'create schema "{schema}"')
+    # What another process did while this one waited for the lock is seen from here on.
+    present = await _present(connection, schema)
+    if present == 0:
+        await connection.execute(
+            with_schema(
+                "create table if not exists runnerq.migration ("
+                "version integer primary key, name text not null, applied_at timestamptz not null default now())",
+                schema,
+            )
+        )
+    for version, file in migrations().items():
+        if version > present:
+            await connection.execute(with_schema(file.read_text("utf-8"), schema))
+            await connection.execute(
+                with_schema("insert into runnerq.migration (version, name) values ($1, $2)", schema), version, file.stem
+            )

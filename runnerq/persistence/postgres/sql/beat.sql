@@ -1,0 +1,17 @@
+-- Say that a worker lives.
+-- $1 worker bigint  $2 backend_pid integer  $3 backend_start timestamptz: this connection's own (null: a pooler is between)
+-- Returns now and alive in every row, and a row for each held run whose inbox has counted something: run_id, inbox, cancel.
+-- A beat never revives: a worker that was reaped, or is not there, is told so.
+-- Locks the worker's row, waiting.
+with alive as (
+    update runnerq.worker
+    set beat_at = now(), backend_pid = $2, backend_start = $3
+    where id = $1 and reaped_at is null
+    returning id
+)
+select now() as now, a.id is not null as alive, l.run_id::text, l.inbox, l.cancel
+from (select) as one
+left join alive as a on true
+left join lateral (
+    select run_id, inbox, cancel from runnerq.live where worker_id = a.id and state = 'running' and inbox > 0
+) as l on true

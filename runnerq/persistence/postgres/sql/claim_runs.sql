@@ -1,0 +1,92 @@
+-- Lease up to $3 ready runs of the wanted (queue, served) pairs, smallest rank first, with all that is needed to go on.
+-- $1 queue text[]  $2 served text[]: the pairs, by place  $3 limit integer  $4 worker bigint
+-- $5 token bigint (fresh, the caller's)  $6 run uuid[]  $7 token bigint[]: parked runs whose generators the worker still
+--    has, and the tokens they were parked under
+-- Returns now and next_due in every row, and one row a run, or a single row with a null run_id. Rows of the journal are
+--    left out where the run still carries the token given; `seen` is the inbox count of the snapshot that read the mail,
+--    never the newer one of the lock.
+-- Choosing takes no lock. A run that was claimed and given back between the snapshot and the lock is left for the next
+--    claim, for its journal here is stale: its token, compared in both versions, tells.
+-- Locks the worker's row (key share: a reaper that takes it apart waits), then the live rows it takes, skipping locked ones.
+with candidate as materialized (
+    select c.run_id, c.token
+    from unnest($1::text[], $2::text[]) as w(queue, served)
+    cross join lateral (
+        select run_id, rank, token
+        from runnerq.live
+        where state = 'pending' and due_at is null and queue = w.queue and served = w.served
+        order by rank, run_id
+        limit $3::integer * 2                           -- more than asked for, so that contention does not come back short
+    ) as c
+    order by c.rank, c.run_id
+    limit $3::integer * 2
+), worker as materialized (
+    select id from runnerq.worker
+    where id = $4 and reaped_at is null and exists (select from candidate)
+    for key share
+), chosen as materialized (                             -- lazily, in the order of candidates: no more locks than needed
+    select c.run_id, l.token
+    from candidate as c
+    cross join lateral (
+        select token, state, due_at
+        from runnerq.live
+        where run_id = c.run_id and exists (select from worker)
+        for update skip locked offset 0
+    ) as l
+    where l.state = 'pending' and l.due_at is null and l.token = c.token
+    limit $3::integer
+), took as (
+    update runnerq.live as live
+    set state = 'running', token = $5, prior = live.token, worker_id = $4, started_at = coalesce(live.started_at, now())
+    from chosen as c
+    where live.run_id = any(array(select run_id from chosen))       -- probes the key whatever the planner makes of sizes
+      and live.run_id = c.run_id
+    returning live.run_id, live.rank, live.priority, live.generation, live.crashes, live.cancel, live.wants_children, live.prior
+)
+select now() as now,
+       (select due_at from runnerq.live where due_at is not null order by due_at limit 1) as next_due,
+       t.run_id::text, t.priority, t.generation, t.crashes, t.cancel, h.token is not null as resumed,
+       r.kind, r.name, r.version, r.queue, r.input, r.created_at, coalesce(r.root_id, r.id)::text as root_id,
+       r.parent_id::text, r.depth, r.key, r.metadata, r.options, s.inbox as seen,
+       j.places, j.kinds, j.positions, j.ats, j."values", j.asks,
+       m.numbers, m.sent, m.channels, m.payloads, o.ended, a.attempts, p.value as state
+from (select) as one
+left join took as t on true
+left join lateral (
+    select id, kind, name, version, queue, input, created_at, root_id, parent_id, depth, key, metadata, options
+    from runnerq.run where id = t.run_id offset 0
+) as r on true
+left join lateral (select inbox from runnerq.live where run_id = t.run_id offset 0) as s on true
+left join unnest($6::uuid[], $7::bigint[]) as h(run_id, token) on h.run_id = t.run_id and h.token = t.prior
+left join lateral (
+    select array_agg(e.place) as places, array_agg(e.kind) as kinds, array_agg(e.position) as positions,
+           array_agg(e.at) as ats, array_agg(e.value::text) as "values", array_agg(e.asked::text) as asks
+    from (
+        select place, kind, position, at, value, asked
+        from runnerq.journal
+        where run_id = t.run_id and generation = t.generation and h.token is null and r.kind = 'workflow'
+        order by place
+    ) as e
+) as j on true
+left join lateral (
+    select array_agg(e.number) as numbers, array_agg(e.at) as sent, array_agg(e.channel) as channels,
+           array_agg(e.value::text) as payloads
+    from (
+        select number, at, channel, value
+        from runnerq.signal
+        where run_id = t.run_id and not taken and r.kind = 'workflow'
+        order by number
+    ) as e
+) as m on true
+left join lateral (
+    select array_agg(row(run_id::text, status, ended_at, result::text, error::text, reason, cancel_requested)) as ended
+    from runnerq.outcome
+    where run_id = any(t.wants_children) and r.kind = 'workflow'
+) as o on true
+left join lateral (
+    select array_agg(row(position, number, error::text, at, next_at, details::text)) as attempts
+    from runnerq.attempt
+    where run_id = t.run_id
+) as a on true
+left join lateral (select value from runnerq.state where run_id = t.run_id and r.kind = 'workflow' offset 0) as p on true
+order by t.rank, t.run_id

@@ -1,0 +1,3 @@
+-- Database time.
+-- Returns now. Locks nothing.
+select now()

@@ -1,0 +1,19 @@
+-- Give back the runs that a worker holds under other tokens than these, without burning anything.
+-- $1 worker bigint  $2 held bigint[]
+-- Returns queue and how_many. Their tokens turn negative, so that no old claim writes any more; their ranks stay.
+-- Locks the live rows it moves, skipping those that somebody holds: it is asked again.
+with held as materialized (
+    select run_id
+    from runnerq.live
+    where worker_id = $1 and state = 'running' and token <> all($2::bigint[])
+    order by run_id
+    for update skip locked
+), moved as (
+    update runnerq.live as live
+    set state = 'pending', token = -live.token, prior = 0
+    from held as h
+    where live.run_id = any(array(select run_id from held))         -- probes the key whatever the planner makes of sizes
+      and live.run_id = h.run_id
+    returning live.queue
+)
+select queue, count(*)::integer as how_many from moved group by queue

@@ -1,0 +1,10 @@
+-- A worker leaves: it claims nothing any more.
+-- $1 worker bigint
+-- Returns nothing. Locks the worker's row for update, waiting: claims of it that are under way end first.
+with worker as materialized (
+    select id from runnerq.worker where id = $1 for update
+)
+update runnerq.worker as w
+set left_at = coalesce(w.left_at, now()), reaped_at = coalesce(w.reaped_at, now())
+from worker
+where w.id = worker.id

@@ -1,0 +1,67 @@
+-- Create runs, ready at once or delayed, and claim their idempotency keys.
+-- $1 runs json: an array of {id, root_id, parent_id, parent_position, kind, name, version, served, queue, priority, depth,
+--    key, on_duplicate, due_at, due_in (seconds)}, with, by place, $2 input text[]  $3 metadata text[]  $4 options text[]
+-- Returns for each, in order: id (of the run that stands for it), created, refused. Repeating it is harmless.
+-- Locks the key rows in the order of name and key, waiting; no live row that exists.
+with new as materialized (
+    select r.n, r.id, r.root_id, r.parent_id, r.parent_position, r.kind, r.name, r.version, r.served, r.queue, r.priority,
+           r.depth, r.key, r.on_duplicate, coalesce(r.due_at, now() + r.due_in * interval '1 second') as due_at,
+           r.input, r.metadata, r.options
+    from rows from (
+        json_to_recordset($1::json) as (
+            id uuid, root_id uuid, parent_id uuid, parent_position text, kind text, name text, version integer, served text,
+            queue text, priority smallint, depth smallint, key text, on_duplicate text,
+            due_at timestamptz, due_in double precision),
+        unnest($2::text[]), unnest($3::text[]), unnest($4::text[])
+    ) with ordinality as r(
+        id, root_id, parent_id, parent_position, kind, name, version, served, queue, priority, depth, key, on_duplicate,
+        due_at, due_in, input, metadata, options, n)
+), first as materialized (                              -- a key given twice is the first one's
+    select distinct on (r.name, r.key) r.name, r.key, r.id, r.on_duplicate
+    from new as r
+    where r.key is not null
+    order by r.name, r.key, r.n
+), keyed as (                                           -- do update, not do nothing: a concurrent loser must see the holder
+    insert into runnerq.key as kept (name, key, run_id)
+    select f.name, f.key, f.id
+    from first as f
+    order by f.name, f.key
+    on conflict (name, key) do update set run_id = case
+        when (select r.id from runnerq.run as r where r.id = excluded.run_id) is not null then kept.run_id
+        when (select f.on_duplicate from first as f where f.id = excluded.run_id) = 'allow_reuse' then excluded.run_id
+        when (select f.on_duplicate from first as f where f.id = excluded.run_id) = 'allow_reuse_on_failure'
+             and (select o.status from runnerq.outcome as o where o.run_id = kept.run_id)
+                 in ('failed', 'dead_letter', 'cancelled') then excluded.run_id
+        else kept.run_id
+    end
+    returning name, key, run_id
+), born as (
+    insert into runnerq.run (
+        id, parent_id, root_id, version, priority, depth, kind, name, queue, key, parent_position, input, metadata, options)
+    select r.id, r.parent_id, nullif(r.root_id, r.id), r.version, r.priority, r.depth, r.kind, r.name, r.queue, r.key,
+           r.parent_position, r.input::json, r.metadata::json, r.options::json
+    from new as r
+    left join keyed as k on k.name = r.name and k.key = r.key
+    where r.key is null or k.run_id = r.id
+    on conflict do nothing
+    returning id
+), queued as (
+    insert into runnerq.live (run_id, parent_id, rank, due_at, priority, state, queue, served)
+    select r.id, r.parent_id,
+           coalesce(r.due_at, now()) - case r.priority when 0 then interval '1 hour' when 1 then interval '10 minutes'
+                                                       when 2 then interval '0' else interval '-10 minutes' end,
+           case when r.due_at > now() then r.due_at end,
+           r.priority, 'pending', r.queue, r.served
+    from born as b
+    join new as r on r.id = b.id
+)
+select case when s.own then r.id else k.run_id end::text as id, s.own as created,
+       not s.own and r.on_duplicate in ('no_reuse', 'allow_reuse_on_failure') as refused
+from new as r
+left join keyed as k on k.name = r.name and k.key = r.key
+cross join lateral (
+    -- A start that is repeated stands for itself, even if its key has moved on since.
+    select r.key is null or k.run_id = r.id
+           or (select x.id from runnerq.run as x where x.id = r.id) is not null as own
+) as s
+order by r.n

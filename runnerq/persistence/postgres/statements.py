@@ -1,0 +1,49 @@
+"""The statements of sql/, one a file, with the configured schema put in for ``runnerq.``."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+from runnerq.errors import ConfigurationError
+
+_HERE = Path(__file__).parent
+_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,47}")
+_QUALIFIED = re.compile(r"\brunnerq\.")
+
+
+def checked_schema(schema: str) -> str:
+    """The name, if it may be a schema's: it is put into SQL text and into the name of a NOTIFY channel."""
+    if not _SCHEMA.fullmatch(schema) or schema.startswith("pg_"):
+        raise ConfigurationError(
+            f"schema {schema!r} cannot be used: a schema name has 1 to 48 characters of a-z, 0-9 and _, does not begin "
+            "with a digit and not with 'pg_'"
+        )
+    return schema
+
+
+def with_schema(text: str, schema: str) -> str:
+    """The SQL text for a schema; quoted, because a reserved word may be a schema's name."""
+    return _QUALIFIED.sub(f'"{schema}".', text)
+
+
+class Statements:
+    """``statements["claim_runs"]`` is the text of sql/claim_runs.sql for one schema."""
+
+    def __init__(self, schema: str) -> None:
+        self._texts = _statements(schema)
+
+    def __getitem__(self, name: str) -> str:
+        return self._texts[name]
+
+
+@cache
+def _statements(schema: str) -> dict[str, str]:
+    return {file.stem: with_schema(file.read_text("utf-8"), schema) for file in sorted((_HERE / "sql").glob("*.sql"))}
+
+
+def migrations() -> dict[int, Path]:
+    """The migration files by number, in order."""
+    files = sorted((_HERE / "migrations").glob("[0-9]*.sql"))
+    return {int(file.name.partition("_")[0]): file for file in files}

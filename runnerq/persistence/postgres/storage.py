@@ -1,0 +1,53 @@
+"""``PostgresStorage``: the storage protocol on PostgreSQL 15 or newer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from runnerq.persistence.postgres import schema as schemas
+from runnerq.persistence.postgres.changes import Changes
+from runnerq.persistence.postgres.connections import Connections
+from runnerq.persistence.postgres.heart import PostgresHeart
+from runnerq.persistence.postgres.reads import Queries
+from runnerq.persistence.postgres.statements import Statements, checked_schema
+from runnerq.persistence.postgres.upkeep import Upkeep
+from runnerq.persistence.records import Wake
+
+
+class PostgresStorage(Upkeep, Queries):
+    """Everything in one schema of one database. Used on the event loop that opened it.
+
+    ``migrate=False`` only checks the schema. A server that does not answer is asked again for ``connect_timeout`` seconds.
+    """
+
+    def __init__(
+        self, dsn: str, *, schema: str = "runnerq", migrate: bool = True, connect_timeout: float = 10.0
+    ) -> None:
+        self._schema = checked_schema(schema)
+        self._prepare = schemas.migrate if migrate else schemas.check
+        connections = Connections(dsn, connect_timeout)
+        statements = Statements(schema)
+        super().__init__(connections, statements, Changes(connections, statements, schema))
+
+    async def open(self) -> None:
+        await self._connections.open()
+        try:
+            connection = await self._connections.connect()
+            try:
+                await self._prepare(connection, self._schema)
+            finally:
+                connection.terminate()
+            await self._changes.open()
+        except BaseException:
+            await self._connections.close()
+            raise
+
+    async def close(self) -> None:
+        await self._changes.close()
+        await self._connections.close()
+
+    def subscribe(self, hear: Callable[[Wake], None]) -> Callable[[], None]:
+        return self._changes.subscribe(hear)
+
+    def heart(self) -> PostgresHeart:
+        return PostgresHeart(self._connections, self._statements)

@@ -1,0 +1,88 @@
+"""The writes about workers, and what keeps runs moving: register, give back, reap, wake what is due, sweep, unblock."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from runnerq.persistence.postgres.connections import Record
+from runnerq.persistence.postgres.documents import plain
+from runnerq.persistence.postgres.runs import RunWrites
+from runnerq.persistence.records import CRASH_CAP, Definition, Reaped, Sent, Wake, WorkerRow
+
+PARENT_ENDED = "parent ended"
+"""The reason of a cancel that a parent's end asks for."""
+
+_TRIES = 20
+_PAUSE = 0.05
+
+
+class Upkeep(RunWrites):
+    """What workers do for the fleet and for themselves. Whoever is concerned is told after each statement."""
+
+    async def register(self, worker: WorkerRow, definitions: Sequence[Definition]) -> datetime:
+        [record] = await self._connections.fetch(
+            self._statements["register_worker"],
+            worker.id,
+            worker.lease,
+            plain(worker.host, "the host"),
+            worker.pid,
+            plain(worker.build, "the build"),
+            list(worker.queues),
+            list(worker.served),
+            [definition.kind for definition in definitions],
+            [plain(definition.name, "the name") for definition in definitions],
+            [definition.version for definition in definitions],
+            [definition.queue for definition in definitions],
+            [definition.options for definition in definitions],
+        )
+        now: datetime = record["now"]
+        return now
+
+    async def release(self, worker_id: int, held: Sequence[int]) -> int:
+        return await self._moved("release_runs", worker_id, list(held))
+
+    async def give_back(self, worker_id: int) -> int:
+        await self._connections.fetch(self._statements["sign_off"], worker_id)
+        count = 0
+        for _ in range(_TRIES):
+            count += await self.release(worker_id, ())
+            [held] = await self._connections.fetch(self._statements["count_held"], worker_id)
+            if held["how_many"] == 0:
+                break
+            # Somebody's transaction holds the others. Their worker has signed off, so a reaper gives back what stays.
+            await asyncio.sleep(_PAUSE)
+        return count
+
+    async def wake_due(self, limit: int) -> int:
+        return await self._moved("wake_due", limit)
+
+    async def unblock(self, build: str, served: Sequence[str], limit: int) -> int:
+        return await self._moved("unblock_runs", build, list(served), limit)
+
+    async def sweep(self, limit: int) -> int:
+        records = await self._connections.fetch(self._statements["sweep_runs"], limit)
+        self._tell(record["queue"] for record in records)
+        left = [record["run_id"] for record in records if record["fault"] == "left"]
+        answers = await self.cancel(left, PARENT_ENDED)
+        return len(records) - len(left) + answers.count(Sent.SENT)
+
+    async def reap(self, worker_id: int, token: int, limit: int) -> list[Reaped]:
+        records = await self._connections.fetch(self._statements["reap_workers"], worker_id, token, limit, CRASH_CAP)
+        if records:
+            await self._connections.fetch(self._statements["forget_workers"])
+        self._tell(record["ready_queue"] for record in records)
+        return [
+            Reaped(run_id=record["run_id"], crashes=record["crashes"], token=token if record["held"] else None)
+            for record in records
+        ]
+
+    async def _moved(self, statement: str, *args: object) -> int:
+        """Run a statement that makes runs ready and answers with how many a queue."""
+        records: Sequence[Record] = await self._connections.fetch(self._statements[statement], *args)
+        self._tell(record["queue"] for record in records)
+        return sum(record["how_many"] for record in records)
+
+    def _tell(self, queues: Iterable[str | None]) -> None:
+        self._changes.tell(Wake(queues=frozenset(queue for queue in queues if queue is not None)))

@@ -1,0 +1,201 @@
+"""The storage protocol: Storage = Runs (writes) + Reads + Changes + heart(). The runtime and the client know nothing else.
+
+Rules that every backend keeps (``runnerq.testing.conformance`` is the definition)
+- A commit is atomic per turn; a batch may be split, a turn may not.
+- An open run has one lock; every write of a turn takes it before it compares the token.
+- Whoever sends to a run (signal, child's end, cancel) counts its inbox up under that lock, in the transaction that
+  stores what it sends, and makes the run ready if it is parked and wants it.
+- A park is written only under the token and if the inbox is what the worker has seen.
+- A result row exists for every finished run. A wake and what caused it are one commit.
+- Database time decides what is due, alive and expired.
+- Errors: StorageUnavailable (unknown whether written; send again), StorageRefused (this data is refused, nothing was
+  written), SchemaError. No backend's own exception leaves it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Protocol
+
+from runnerq.persistence.records import (
+    Ask,
+    BlockRecord,
+    Claim,
+    ClaimRequest,
+    Definition,
+    Inbox,
+    Journal,
+    NewRun,
+    NewSignal,
+    Outcome,
+    Pulse,
+    Reaped,
+    RunFilter,
+    RunRecord,
+    Sent,
+    StartReply,
+    Turn,
+    Verdict,
+    Wake,
+    WorkerRow,
+)
+
+
+class Runs(Protocol):
+    """The writes."""
+
+    async def start(self, runs: Sequence[NewRun]) -> list[StartReply]:
+        """Create the runs, in one commit, and say in order which run stands for each.
+
+        Claiming an idempotency key (per name and key) and creating the run are one commit; concurrent callers MUST make
+        one run. By ``on_duplicate``, where another run holds the key: ``return_existing`` answers the holder;
+        ``no_reuse`` answers the holder, ``refused``; ``allow_reuse`` creates and moves the key; ``allow_reuse_on_failure``
+        does so only where the holder ended as failed, dead_letter or cancelled, else answers it, ``refused``. A key given
+        twice in one call is the first one's. Repeating a start with the same ids is harmless (``created`` is True for
+        the id's own run whenever the given id is the one that stands).
+        """
+        ...
+
+    async def claim(self, request: ClaimRequest) -> Claim:
+        """Lease up to ``limit`` ready runs of the pairs, smallest rank first.
+
+        A run that was claimed and given back since the statement's snapshot MUST be left for the next claim: its journal
+        would be stale. The claim MUST take nothing for a worker that is not registered or was reaped.
+        """
+        ...
+
+    async def commit(self, turns: Sequence[Turn]) -> list[Verdict]:
+        """Write the turns (at most one a run) and say for each, in order, whether it counted.
+
+        DONE: written. LOST: the token is not the run's; nothing changed. BUSY: the run, or the parent its end would tell,
+        is held by someone's open transaction; nothing was written, send it again. AGAIN: a park, written but for its
+        move, whose mailbox has moved: the run is still running. A turn sent again gets the verdict it got: AGAIN if it
+        was a park and the run is still running under this token, else DONE, also after the run's end.
+
+        An End tells the parent: its inbox counts up, and it becomes ready if it is parked and its ``needs`` are met, or
+        the child did not complete and is wanted. A child whose key another run holds ends at once as failed, with a
+        KeyTaken failure, and tells its parent so. ``settled`` and End drop attempts; End drops unread nothing: unread
+        signals stay. A Stuck adds its build to the run's block; ends and take-ups drop the block.
+        """
+        ...
+
+    async def inbox(self, asks: Sequence[Ask]) -> list[Inbox]:
+        """The mailboxes of runs, each of one snapshot. A run that is not open is left out."""
+        ...
+
+    async def send(self, signals: Sequence[NewSignal]) -> list[Sent]:
+        """Keep the signals in the runs' mailboxes, in one commit, waking whoever waits for one. In order."""
+        ...
+
+    async def cancel(self, run_ids: Sequence[str], reason: str | None = None) -> list[Sent]:
+        """Ask open runs to cancel, in order. One that never started ends as cancelled at once, and tells its parent; a
+        blocked one keeps the request; any other is woken, or its holder hears by the next beat. A second request
+        answers DUPLICATE."""
+        ...
+
+    async def release(self, worker_id: int, held: Sequence[int]) -> int:
+        """Give back the runs that this worker holds under any other token than these, without burning anything.
+
+        For claims whose reply was lost or late. The caller MUST have no claim under way that is not in ``held``.
+        """
+        ...
+
+    async def give_back(self, worker_id: int) -> int:
+        """Give back everything this worker holds and sign it off; for an orderly stop."""
+        ...
+
+    async def wake_due(self, limit: int) -> int:
+        """Make what is due claimable; how many it was."""
+        ...
+
+    async def sweep(self, limit: int) -> int:
+        """Look once over the next ``limit`` open runs (one shared cursor for the whole fleet) for what must not be:
+        parked runs whose wake is already there, running ones whose worker is not registered, children to be cancelled
+        with an ended parent. Mend them; how many it was."""
+        ...
+
+    async def unblock(self, build: str, served: Sequence[str], limit: int) -> int:
+        """Make blocked runs of these served names claimable that this build has not failed to follow, or whose worker's
+        fault is due to be tried again; how many it was."""
+        ...
+
+    async def register(self, worker: WorkerRow, definitions: Sequence[Definition]) -> datetime:
+        """Write the worker's row, and upsert what it serves. Returns database time."""
+        ...
+
+    async def reap(self, worker_id: int, token: int, limit: int) -> list[Reaped]:
+        """Take the runs of workers that are gone: lease run out, or the beat's connection visibly gone and no beat for
+        3 s. Under CRASH_CAP crashes they go back to ready (the first at once, the next after 1, 2, 4 s, with jitter); at
+        the cap they stay held, by ``worker_id`` under ``token``, to be ended. Those workers are marked reaped."""
+        ...
+
+
+class Reads(Protocol):
+    """The queries."""
+
+    async def outcomes(self, run_ids: Sequence[str]) -> list[Outcome]:
+        """How these runs ended; open and unknown ones are left out."""
+        ...
+
+    async def run(self, run_id: str) -> RunRecord | None: ...
+
+    async def by_key(self, name: str, key: str) -> str | None:
+        """The id of the run that holds this key."""
+        ...
+
+    async def journal(self, run_id: str, generation: int | None = None) -> Journal | None:
+        """One generation (the present one, if None); None for an unknown run."""
+        ...
+
+    async def block(self, run_id: str) -> BlockRecord | None: ...
+
+    async def state(self, run_id: str) -> str | None:
+        """The published state, JSON text."""
+        ...
+
+    async def list_runs(self, where: RunFilter, limit: int, before: str | None) -> list[RunRecord]:
+        """Newest first by id, those with an id below ``before``."""
+        ...
+
+    async def definitions(self, name: str) -> list[Definition]:
+        """What is known under this name, highest version first."""
+        ...
+
+    async def now(self) -> datetime:
+        """Database time."""
+        ...
+
+
+class Changes(Protocol):
+    """Wake-ups: hints that arrive soon, and may be lost. Polling is the truth."""
+
+    def subscribe(self, hear: Callable[[Wake], None]) -> Callable[[], None]:
+        """Call ``hear`` on the event loop for each wake, this storage object's own and other processes'; returns what
+        ends it. ``hear`` must not block or raise."""
+        ...
+
+
+class Heart(Protocol):
+    """The beat's own way to the storage, used in the beating thread and its event loop only."""
+
+    async def open(self) -> None: ...
+
+    async def beat(self, worker_id: int) -> Pulse:
+        """Say that the worker lives; hear which of its runs have mail. The first beat names this connection in the
+        worker's row, so that others can see when it is gone."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Storage(Runs, Reads, Changes, Protocol):
+    """The place everything is kept."""
+
+    async def open(self) -> None:
+        """Connect, and check or migrate the schema. Raises StorageUnavailable or SchemaError."""
+        ...
+
+    async def close(self) -> None: ...
+
+    def heart(self) -> Heart: ...

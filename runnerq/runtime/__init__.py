@@ -1,0 +1,1 @@
+"""Runs what was claimed: the worker and its parts."""

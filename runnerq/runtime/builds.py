@@ -1,0 +1,55 @@
+"""What code a worker runs, in one short text: a build that could not follow a journal is not tried on it again.
+
+``Worker(build=)``, else $RUNNERQ_BUILD, else a digest of the sources of the packages that define what is registered.
+The version of the journal's own rules is part of it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from collections.abc import Callable, Iterable
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from runnerq.serialization.signatures import layers
+from runnerq.workflow.journal import RULES
+
+MOST_FILES = 5000
+
+
+def build_of(functions: Iterable[Callable[..., Any]], given: str | None) -> str:
+    """The build's name, with the rules version behind it."""
+    named = given or os.environ.get("RUNNERQ_BUILD")
+    return f"{named or _digest(functions)}/{RULES}"
+
+
+def _digest(functions: Iterable[Callable[..., Any]]) -> str:
+    digest = blake2b(digest_size=8)
+    files: dict[Path, None] = {}
+    for fn in functions:
+        inner = layers(fn)[-1]
+        module = sys.modules.get(getattr(inner, "__module__", ""))
+        files.update(dict.fromkeys(_sources(module)))
+        code = getattr(inner, "__code__", None)
+        if not files and code is not None:
+            # Typed at a prompt: there is no file, so the code itself stands for it.
+            digest.update(code.co_code)
+            digest.update(repr(code.co_names).encode())
+    for path in sorted(files)[:MOST_FILES]:
+        digest.update(path.name.encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _sources(module: Any) -> list[Path]:
+    file = getattr(module, "__file__", None)
+    if module is None or file is None or not Path(file).is_file():
+        return []
+    package = sys.modules.get(module.__name__.partition(".")[0])
+    folders = [Path(folder) for folder in getattr(package, "__path__", ())]
+    if not folders or inspect.ismodule(module) is False:
+        return [Path(file)]
+    return [path for folder in folders for path in sorted(folder.rglob("*.py"))]

@@ -1,0 +1,29 @@
+"""What the parts of a worker share: how a fault in a callback is told, and how long to wait before the next try."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable
+from typing import TypeAlias
+
+log = logging.getLogger("runnerq")
+
+Fail: TypeAlias = Callable[[BaseException], None]
+"""Tells the worker of a fault that it cannot go on with; must not raise."""
+
+
+def report(error: BaseException, what: str, fail: Fail) -> None:
+    """Log a fault at ERROR with its traceback, and tell the worker."""
+    log.error("%s: %r", what, error, exc_info=error)
+    fail(error)
+
+
+def jittered(seconds: float, by: float = 0.2) -> float:
+    """About so many seconds: workers that began together do not stay together."""
+    return seconds * random.uniform(1 - by, 1 + by)  # noqa: S311 - spreads load, hides nothing
+
+
+def doubling(tries: int, first: float, most: float) -> float:
+    """Seconds to wait after so many tries in a row (from 1): ``first``, twice that, and so on to ``most``, jittered."""
+    return jittered(min(first * 2.0 ** min(tries - 1, 60), most))

@@ -1,0 +1,104 @@
+"""What a command becomes when it is carried out: an attempt's call, a child run, a signal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from runnerq.persistence.records import Claimed, NewRun, NewSignal
+from runnerq.runtime.attempts import Call
+from runnerq.runtime.current import Current, idempotency_key
+from runnerq.runtime.facts import StepFacts
+from runnerq.runtime.services import Services
+from runnerq.runtime.steps import Asking
+from runnerq.workflow.commands import SendSpec
+from runnerq.workflow.tree import Leaf
+
+
+class Lazily:
+    """Text for an error message, made only if it is needed."""
+
+    __slots__ = ("_leaf", "_run_id")
+
+    def __init__(self, leaf: Leaf, run_id: str) -> None:
+        self._leaf = leaf
+        self._run_id = run_id
+
+    def __str__(self) -> str:
+        return f"the result of {self._leaf.command!r} (entry {self._leaf.position}) of run {self._run_id}"
+
+
+def asking_of(leaf: Leaf, facts: StepFacts, run_id: str, failures: int) -> Asking:
+    return Asking(leaf.position, leaf.command.name, Lazily(leaf, run_id), facts.returns, failures, facts.limits)
+
+
+def call_of(  # noqa: PLR0917 - one caller, on the hot path
+    leaf: Leaf, facts: StepFacts, claimed: Claimed, metadata: Mapping[str, Any], services: Services, failures: int
+) -> Call:
+    """The next attempt of a step."""
+    command = leaf.command
+    timeout = facts.limits.timeout
+    current = Current(
+        run_id=claimed.id,
+        workflow=claimed.name,
+        name=command.name,
+        entry=leaf.position,
+        attempt=failures + 1,
+        generation=claimed.generation,
+        kind=command.kind,
+        metadata=metadata,
+        deadline=None if timeout is None else services.time.now() + timedelta(seconds=timeout),
+        client=services.client,
+        is_async=facts.is_async,
+    )
+    if command.fn is None:
+        raise AssertionError(f"step {leaf.position} has no function")
+    return Call(command.fn, command.args, command.kwargs, facts.is_async, timeout, current)
+
+
+def child_run(leaf: Leaf, parent: Claimed, services: Services) -> NewRun:
+    """The run that a ``child`` or ``spawn`` asked for. Children inherit the priority."""
+    command, options = leaf.command, leaf.command.options
+    if command.fn is None or command.payload is None or leaf.asked.child is None:
+        raise AssertionError(f"{leaf!r} starts no run")
+    target = services.registry.target(command.fn)
+    declared = target.declaration
+    stored: dict[str, Any] = {}
+    if options.timeout is not None:
+        stored["timeout"] = options.timeout
+    if options.retry is not None:
+        stored["retry"] = msgspec.Raw(options.retry.to_json().encode())
+    if options.parent_close is not None:
+        stored["parent_close"] = options.parent_close
+    metadata = options.metadata if options.metadata is not None else getattr(declared, "metadata", None)
+    priority = options.priority if options.priority is not None else declared.priority
+    return NewRun(
+        id=leaf.asked.child,
+        kind=target.kind,
+        name=target.name,
+        version=target.version,
+        queue=options.queue or declared.queue or services.queue,
+        input=command.payload,
+        priority=parent.priority if priority is None else priority,
+        root_id=parent.root_id,
+        parent_id=parent.id,
+        parent_position=f"{parent.generation}/{leaf.position}",
+        depth=parent.depth + 1,
+        key=options.key,
+        due_at=options.at,
+        due_in=options.delay,
+        metadata=None if metadata is None else services.codec.encode(dict(metadata), "metadata"),
+        options=msgspec.json.encode(stored).decode() if stored else None,
+    )
+
+
+def signal_of(leaf: Leaf, claimed: Claimed) -> NewSignal:
+    """The signal that a ``send`` asked for; its idempotency key makes sending it twice count once."""
+    spec = leaf.command.spec
+    if not isinstance(spec, SendSpec) or leaf.command.payload is None:
+        raise AssertionError(f"{leaf!r} sends nothing")
+    dedup = idempotency_key(claimed.id, claimed.generation, leaf.position, "send", leaf.command.name)
+    return NewSignal(run_id=spec.run_id, channel=leaf.command.name, value=leaf.command.payload, dedup=dedup)

@@ -1,0 +1,209 @@
+"""What of a held workflow is carried out here: attempts at its steps, and the signals and cancels that it sends.
+
+Rules
+- Nothing is begun before it is on record; the held run sees to that by when it calls ``begin``.
+- A failed attempt is kept for the next turn; the next attempt begins when it is due, here or wherever the run is then.
+- An answer that nobody waits for any more (its composite was decided, its run lost) is ignored.
+- A step that a cancel cuts off is interrupted: an async one is cancelled, a sync one waited for, one between two
+  attempts ends at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from functools import partial
+from typing import Any, TypeAlias, assert_never
+
+import msgspec
+
+from runnerq.persistence.records import Attempt, Claimed, Sent
+from runnerq.runtime.attempts import Result, Running
+from runnerq.runtime.calls import asking_of, call_of, signal_of
+from runnerq.runtime.facts import StepFacts
+from runnerq.runtime.failing import sent_failure
+from runnerq.runtime.services import Services
+from runnerq.runtime.steps import Again, Answered, CutOff, Failed, follow
+from runnerq.workflow.commands import SendSpec
+from runnerq.workflow.interpreter import Interpreter
+from runnerq.workflow.tree import Leaf
+
+CARRIED_OUT = frozenset({"step", "send", "cancel"})
+
+Feed: TypeAlias = Callable[[datetime], None]
+
+
+class Carrying:
+    """``advance(feed)`` has the held run feed an answer and go on; it must not be called after ``drop``."""
+
+    __slots__ = (
+        "_advance", "_claimed", "_effects", "_interpreter", "_metadata", "_running", "_services", "_waiting",
+        "attempts", "failures", "settled",
+    )  # fmt: skip
+
+    def __init__(
+        self, interpreter: Interpreter, claimed: Claimed, services: Services, advance: Callable[[Feed], None]
+    ) -> None:
+        self._interpreter = interpreter
+        self._claimed = claimed
+        self._services = services
+        self._advance = advance
+        self._metadata: dict[str, Any] | None = None
+        self._running: dict[str, Running] = {}
+        self._effects: set[str] = set()
+        self._waiting: list[Leaf] = []
+        self.failures: dict[str, Attempt] = {attempt.position: attempt for attempt in claimed.attempts}
+        self.attempts: list[Attempt] = []
+        self.settled: list[str] = []
+
+    # --- what there is to do ------------------------------------------------------------------------------------------
+
+    def add(self, leaves: Iterable[Leaf]) -> None:
+        """These were asked for."""
+        self._waiting += leaves
+
+    @property
+    def runs(self) -> bool:
+        """Whether something is under way."""
+        return bool(self._running or self._effects)
+
+    def can_begin(self) -> bool:
+        """Whether something that was asked for can be begun now."""
+        now = self._services.time.now() if self.failures else None
+        return any(
+            leaf.command.kind in CARRIED_OUT
+            and (now is None or self._due(leaf, now))
+            and self._interpreter.leaves.get(leaf.position) is leaf
+            for leaf in self._waiting
+        )
+
+    def begin(self, *, stopping: bool) -> None:
+        """Begin what can be begun; cut off what was closed or cancelled. Raises Blocked.
+
+        While ``stopping`` no attempt is begun: another worker will.
+        """
+        interpreter = self._interpreter
+        waiting, self._waiting = self._waiting, []
+        now = self._services.time.now() if self.failures else None
+        for leaf in waiting:
+            position = leaf.asked.position
+            if interpreter.leaves.get(position) is not leaf:
+                continue
+            kind = leaf.command.kind
+            if position in interpreter.cutting:
+                self._forget_failures(position)
+                interpreter.interrupt(position, self._services.time.now())
+            elif kind == "step":
+                if stopping or (now is not None and not self._due(leaf, now)):
+                    self._waiting.append(leaf)
+                else:
+                    self._start_step(leaf)
+            elif kind in CARRIED_OUT:
+                self._start_effect(leaf)
+        if self._running and (interpreter.cutting or len(self._running) > len(interpreter.leaves)):
+            self._cut()
+
+    def drop(self) -> None:
+        """Cancel what runs; nothing of it is heard any more."""
+        running, self._running = self._running, {}
+        for each in running.values():
+            each.cancel("the run is no longer held here")
+        self._effects.clear()
+        self._waiting.clear()
+
+    def _due(self, leaf: Leaf, now: datetime) -> bool:
+        last = self.failures.get(leaf.position)
+        return last is None or last.next_at is None or last.next_at <= now or leaf.position in self._interpreter.cutting
+
+    def _cut(self) -> None:
+        interpreter = self._interpreter
+        for position, running in list(self._running.items()):
+            if position not in interpreter.leaves:
+                del self._running[position]
+                running.cancel("its composite was decided without it")
+            elif position in interpreter.cutting:
+                running.cancel(interpreter.cancel_reason)
+
+    # --- steps --------------------------------------------------------------------------------------------------------
+
+    def _start_step(self, leaf: Leaf) -> None:
+        services = self._services
+        if leaf.command.fn is None:
+            raise AssertionError(f"{leaf!r} has no function")
+        if self._metadata is None:
+            text = self._claimed.metadata
+            self._metadata = {} if text is None else msgspec.json.decode(text)
+        facts = services.facts.of(leaf.command.fn, leaf.command.options)
+        last = self.failures.get(leaf.asked.position)
+        failures = 0 if last is None else last.number
+        call = call_of(leaf, facts, self._claimed, self._metadata, services, failures)
+        ended = partial(self._step_ended, leaf, facts, failures)
+        self._running[leaf.asked.position] = services.attempts.start(call, ended)
+
+    def _step_ended(self, leaf: Leaf, facts: StepFacts, failures: int, result: Result) -> None:
+        if self._running.pop(leaf.asked.position, None) is not None:
+            self._advance(partial(self._feed_step, leaf, facts, failures, result))
+
+    def _feed_step(self, leaf: Leaf, facts: StepFacts, failures: int, result: Result, now: datetime) -> None:
+        services, interpreter = self._services, self._interpreter
+        position = leaf.asked.position
+        followed = follow(
+            result, asking_of(leaf, facts, self._claimed.id, failures), services.codec, services.modules, now
+        )
+        match followed:
+            case Answered(text, value):
+                self._forget_failures(position)
+                interpreter.answer(position, text, value, now)
+            case Failed(error):
+                self._forget_failures(position)
+                interpreter.fail(position, error, now)
+            case CutOff():
+                self._forget_failures(position)
+                interpreter.interrupt(position, now)
+            case Again(attempt):
+                if interpreter.leaves.get(position) is leaf:
+                    self.failures[position] = attempt
+                    self.attempts.append(attempt)
+                    self._waiting.append(leaf)
+            case _:
+                assert_never(followed)
+
+    def _forget_failures(self, position: str) -> None:
+        """Failed attempts go away with the answer."""
+        if self.failures and self.failures.pop(position, None) is not None:
+            self.settled.append(position)
+
+    # --- effects ------------------------------------------------------------------------------------------------------
+
+    def _start_effect(self, leaf: Leaf) -> None:
+        spec = leaf.command.spec
+        if not isinstance(spec, SendSpec):
+            raise AssertionError(f"{leaf!r} has nobody to reach")  # noqa: TRY004 - no type error: it cannot happen
+        self._effects.add(leaf.position)
+        effects = self._services.effects
+        if leaf.command.kind == "send":
+            effects.send(signal_of(leaf, self._claimed), partial(self._sent, leaf, spec.run_id))
+        else:
+            cancelled = partial(self._cancelled, leaf, spec.run_id)
+            effects.cancel([spec.run_id], f"cancelled by run {self._claimed.id}", cancelled)
+
+    def _sent(self, leaf: Leaf, run_id: str, sent: Sent) -> None:
+        failed = sent in (Sent.FINISHED, Sent.UNKNOWN)
+        self._effect_ended(leaf, sent_failure(run_id, sent, self._services.modules) if failed else None, None)
+
+    def _cancelled(self, leaf: Leaf, run_id: str, answers: list[Sent]) -> None:
+        sent = answers[0]
+        failed = sent is Sent.UNKNOWN
+        failure = sent_failure(run_id, sent, self._services.modules) if failed else None
+        self._effect_ended(leaf, failure, sent is Sent.SENT)
+
+    def _effect_ended(self, leaf: Leaf, failure: str | None, value: bool | None) -> None:
+        if leaf.position in self._effects:
+            self._effects.discard(leaf.position)
+            self._advance(partial(self._feed_effect, leaf.position, failure, value))
+
+    def _feed_effect(self, position: str, failure: str | None, value: bool | None, now: datetime) -> None:
+        if failure is not None:
+            self._interpreter.fail(position, failure, now)
+        else:
+            self._interpreter.answer(position, msgspec.json.encode(value).decode(), value, now)

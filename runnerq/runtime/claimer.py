@@ -1,0 +1,264 @@
+"""Claims ready runs into free slots, one claim at a time.
+
+Rules
+- The truth is polling: every ``poll_interval``, jittered. A wake that names one of our queues, a run that falls due and
+  a full claim only make it look sooner. After news it looks again soon and then ever less often, because a claim may
+  have skipped what others held for a moment.
+- A wake that comes while a claim is out leads to another claim: the first one may have looked before.
+- With many slots it waits until a quarter of them (at most 100) is free, so that claims are batches; but never longer
+  than 10 ms, because the held runs may be long ones.
+- At the time of the next due run, which the last claim's reply or ``expect`` named, it makes what is due ready, then
+  claims.
+- Between claims, about once a second, it gives back what carries this worker's id under a token that is not held. So a
+  claim whose reply was lost or late leaves no run stuck: its token is simply forgotten. A claim is never out meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+from typing import TypeAlias
+
+from runnerq.errors import SchemaError, StorageUnavailable
+from runnerq.ids import new_token
+from runnerq.persistence.protocol import Storage
+from runnerq.persistence.records import Claim, ClaimRequest, Wake
+from runnerq.runtime.callbacks import Fail, doubling, jittered, log, report
+
+LARGEST_CLAIM = 500
+PATIENCE = 0.01
+"""Seconds after a claim for which it waits for more free slots."""
+FIRST_LOOK = 0.02
+"""Seconds after news at which it looks again; doubling to the poll interval."""
+DUE_BATCH = 500
+DUE_SLACK = 0.001
+"""Seconds added to a due time: the database's clock decides, and looking early costs a look."""
+RELEASE_INTERVAL = 1.0
+AWAY_FIRST, AWAY_MOST = 0.05, 5.0
+
+_NEVER = float("inf")
+
+Request: TypeAlias = Callable[[int, int], ClaimRequest]
+Take: TypeAlias = Callable[[Claim, int], None]
+
+
+class Claimer:
+    """Claims for one worker id. ``free`` says how many slots are free, ``held`` which tokens the worker holds.
+
+    ``request(limit, token)`` makes the request, ``take(claim, token)`` takes over what was claimed. ``held`` must name
+    the token of every run that the worker still has any business with, a run it is reaping included.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        *,
+        worker_id: int,
+        slots: int,
+        queues: Collection[str],
+        request: Request,
+        free: Callable[[], int],
+        held: Callable[[], Sequence[int]],
+        take: Take,
+        fail: Fail,
+        poll_interval: float = 5.0,
+        token: Callable[[], int] = new_token,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._storage = storage
+        self._worker_id = worker_id
+        self._slots = slots
+        self._enough = min(100, max(1, slots // 4))
+        self._queues = frozenset(queues)
+        self._request = request
+        self._free = free
+        self._held = held
+        self._take = take
+        self._fail = fail
+        self._poll_interval = poll_interval
+        self._token = token
+        self._asleep: asyncio.Future[None] | None = None
+        self._stopping = False
+        self._began = False
+        self._ended = asyncio.Event()
+        now = self._loop.time()
+        self._look_at = now
+        self._due_at = _NEVER
+        self._release_at = now + jittered(RELEASE_INTERVAL)
+        self._not_before = now
+        self._claimed_at = now - PATIENCE
+        self._pause = FIRST_LOOK
+        self._heard = False
+        self._expected = _NEVER
+        self._vain = 0
+        self._thirsty: list[tuple[int, asyncio.Future[None]]] = []
+        self._failures = 0
+        self.claims = 0
+
+    # --- news ---------------------------------------------------------------------------------------------------------
+
+    def freed(self) -> None:
+        """A slot has become free. Cheap: called for every run."""
+        if self._asleep is not None:
+            free = self._free()
+            if free >= self._enough or free == 1:
+                self._wake()
+
+    def expect(self, seconds: float) -> None:
+        """A run falls due in so many seconds: one that was just parked, say, which no claim's reply has named yet."""
+        at = self._loop.time() + seconds + DUE_SLACK
+        self._expected = min(self._expected, at)
+        if at < self._due_at:
+            self._due_at = at
+            self._wake()
+
+    def _hear(self, wake: Wake) -> None:
+        if not self._queues.isdisjoint(wake.queues):
+            self._heard = True
+            self._pause = FIRST_LOOK
+            self._look_at = self._loop.time()
+            self._wake()
+
+    def _wake(self) -> None:
+        asleep = self._asleep
+        if asleep is not None and not asleep.done():
+            asleep.set_result(None)
+
+    # --- the loop -----------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Claim until stopped.
+
+        Raises:
+            SchemaError: the schema is no longer the one this code knows.
+        """
+        self._began = True
+        unsubscribe = self._storage.subscribe(self._hear)
+        try:
+            while not self._stopping:
+                try:
+                    await self._look()
+                    self._failures = 0
+                except SchemaError:
+                    raise
+                except StorageUnavailable as error:
+                    self._back_off(f"the storage does not answer: {error}")
+                except Exception as error:  # noqa: BLE001 - a claim that fails is tried again, whatever it was
+                    log.error("claiming failed: %r", error, exc_info=error)
+                    self._back_off("claiming is tried again")
+        finally:
+            unsubscribe()
+            self._ended.set()
+            self._found_dry(self.claims + 1)
+
+    async def stop(self) -> None:
+        """Claim no more; return when no claim is out. What a claim on its way brings is still taken."""
+        self._stopping = True
+        self._wake()
+        if self._began:
+            await self._ended.wait()
+
+    async def dry(self) -> None:
+        """Look at once; return when a claim that began after this call has come back empty, or claiming has ended."""
+        if self._stopping or self._ended.is_set():
+            return
+        found: asyncio.Future[None] = self._loop.create_future()
+        self._thirsty.append((self.claims, found))
+        self._look_at = self._loop.time()
+        self._wake()
+        await found
+
+    def _found_dry(self, claim: int) -> None:
+        """Claim number ``claim`` was empty: tell those who asked before it began."""
+        still = []
+        for asked_after, found in self._thirsty:
+            if found.done():
+                continue
+            if asked_after < claim:
+                found.set_result(None)
+            else:
+                still.append((asked_after, found))
+        self._thirsty = still
+
+    async def _look(self) -> None:
+        while (wait := self._next() - self._loop.time()) > 0:
+            await self._sleep(wait)
+            if self._stopping:
+                return
+        now = self._loop.time()
+        if self._release_at <= now:
+            await self._storage.release(self._worker_id, self._held())
+            self._release_at = self._loop.time() + jittered(RELEASE_INTERVAL)
+        if self._due_at <= now:
+            await self._wake_due()
+        if self._look_at <= self._loop.time() and self._free() > 0 and not self._stopping:
+            await self._claim()
+
+    def _next(self) -> float:
+        """When there is something to do; news may bring it forward."""
+        at = min(self._release_at, self._due_at)
+        free = self._free()
+        if free >= self._enough:
+            at = min(at, self._look_at)
+        elif free > 0:
+            at = min(at, max(self._look_at, self._claimed_at + PATIENCE))
+        return max(at, self._not_before)
+
+    async def _sleep(self, seconds: float) -> None:
+        asleep = self._asleep = self._loop.create_future()
+        timer = self._loop.call_later(seconds, self._wake)
+        try:
+            await asleep
+        finally:
+            timer.cancel()
+            self._asleep = None
+
+    def _back_off(self, what: str) -> None:
+        self._failures += 1
+        wait = doubling(self._failures, AWAY_FIRST, AWAY_MOST)
+        log.warning("%s; next try in %.2g s", what, wait)
+        self._not_before = self._loop.time() + wait
+
+    async def _wake_due(self) -> None:
+        self._expected = _NEVER
+        woken = await self._storage.wake_due(DUE_BATCH)
+        now = self._loop.time()
+        self._vain = 0 if woken else self._vain + 1
+        self._due_at = now if woken == DUE_BATCH else self._expected
+        # Nothing woken: the claim's reply says when to look again.
+        self._look_at = now
+        self._pause = FIRST_LOOK
+
+    async def _claim(self) -> None:
+        limit = min(self._free(), LARGEST_CLAIM)
+        token = self._token()
+        request = self._request(limit, token)
+        self._heard = False
+        self._expected = _NEVER
+        self._claimed_at = self._loop.time()
+        self.claims += 1
+        number = self.claims
+        claim = await self._storage.claim(request)
+        now = self._loop.time()
+        self._due_at = min(self._due(claim, now), self._expected)
+        if not claim.runs:
+            self._found_dry(number)
+        if self._heard or self._thirsty or len(claim.runs) >= limit:
+            self._pause = FIRST_LOOK
+            self._look_at = now
+        else:
+            self._pause = FIRST_LOOK if claim.runs else min(self._pause * 2, self._poll_interval)
+            self._look_at = now + jittered(min(self._pause, self._poll_interval))
+        try:
+            self._take(claim, token)
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the loop goes on until the worker stops it
+            report(error, f"taking {len(claim.runs)} claimed runs failed", self._fail)
+
+    def _due(self, claim: Claim, now: float) -> float:
+        if claim.next_due is None:
+            return _NEVER
+        at = now + max(0.0, (claim.next_due - claim.now).total_seconds()) + DUE_SLACK
+        if self._vain:
+            # It was due, and somebody's transaction holds it: not in a tight loop.
+            at = max(at, now + doubling(self._vain, 2 * DUE_SLACK, self._poll_interval))
+        return at

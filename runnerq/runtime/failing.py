@@ -1,0 +1,71 @@
+"""Failures as they are recorded: of a step's last attempt, of a child, of a wait, and how a run ends. Pure."""
+
+from __future__ import annotations
+
+from runnerq.errors import (
+    Cancelled,
+    ChildCancelled,
+    ChildFailed,
+    EncodingError,
+    RunFinished,
+    RunNotFound,
+    SignalTimeout,
+    StepError,
+)
+from runnerq.persistence.records import End, Outcome, Sent
+from runnerq.serialization.codec import Codec
+from runnerq.serialization.failures import CannotRebuild, read, rebuild, record
+from runnerq.workflow.ending import Raised, Returned, is_exhausted
+
+
+def child_failure(outcome: Outcome, name: str, modules: frozenset[str]) -> str:
+    """The failure that a wait for a child records; the child's own error is its cause."""
+    if outcome.status == "cancelled":
+        return record(ChildCancelled(outcome.run_id, name, outcome.reason), modules, retryable=False)
+    own = None if outcome.error is None else read(outcome.error)
+    message = own.message if own is not None else (outcome.reason or "")
+    failed = ChildFailed(outcome.run_id, name, outcome.status, message)
+    if outcome.error is not None:
+        failed.__cause__ = _own_error(outcome.error, modules)
+    return record(failed, modules, retryable=outcome.status == "dead_letter")
+
+
+def _own_error(text: str, modules: frozenset[str]) -> Exception:
+    """The child's error; as a StepError where the child's worker knew a class that this one does not."""
+    try:
+        return rebuild(text, modules)
+    except CannotRebuild as cannot:
+        return StepError(cannot.failure.message, cannot.failure)
+
+
+def sent_failure(run_id: str, sent: Sent, modules: frozenset[str]) -> str:
+    """What a ``send`` to a run that cannot hear it records."""
+    refused = RunFinished(run_id) if sent is Sent.FINISHED else RunNotFound(run_id)
+    return record(refused, modules, retryable=False)
+
+
+def signal_timeout(channel: str, modules: frozenset[str]) -> str:
+    return record(SignalTimeout(channel), modules, retryable=False)
+
+
+def end_of(end: Returned | Raised, cancel_requested: bool, codec: Codec, what: str, modules: frozenset[str]) -> End:
+    """How a workflow that returned or raised ends its run."""
+    if isinstance(end, Returned):
+        try:
+            result = codec.encode(end.value, what)
+        except EncodingError as error:
+            return _failed(error, cancel_requested, modules)
+        return End(status="completed", result=result, cancel_requested=cancel_requested)
+    if isinstance(end.error, Cancelled):
+        return End(status="cancelled", reason=end.error.reason or None, cancel_requested=cancel_requested)
+    return _failed(end.error, cancel_requested, modules)
+
+
+def _failed(error: BaseException, cancel_requested: bool, modules: frozenset[str]) -> End:
+    exhausted = is_exhausted(error)
+    return End(
+        status="dead_letter" if exhausted else "failed",
+        error=record(error, modules, retryable=exhausted),
+        reason="attempts" if exhausted else None,
+        cancel_requested=cancel_requested,
+    )

@@ -1,0 +1,377 @@
+"""A held workflow run: what came is fed, what was asked is written, and only then carried out.
+
+Rules
+- One turn is under way at a time. What comes meanwhile is fed, and goes into the next turn.
+- Nothing is carried out before the turn that asked for it is written.
+- It parks when nothing of it runs here. AGAIN: its mailbox has moved, so it is read, fed, and written again.
+- LOST: the run is somebody else's; everything of it here is dropped, and nothing is sent.
+- Cancels of children go out after the write that closed them is done; a stale worker's never do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime, timedelta
+from typing import assert_never
+
+from runnerq.errors import StorageRefused
+from runnerq.persistence.records import (
+    GOING,
+    MANY_CHILDREN,
+    Arrival,
+    Ask,
+    Back,
+    Claimed,
+    End,
+    Going,
+    Inbox,
+    Move,
+    Park,
+    Stuck,
+    Turn,
+    Verdict,
+)
+from runnerq.runtime.arrivals import Arrivals
+from runnerq.runtime.callbacks import log
+from runnerq.runtime.calls import child_run
+from runnerq.runtime.carrying import Carrying, Feed
+from runnerq.runtime.failing import end_of
+from runnerq.runtime.opening import interpreter_of, open_workflow, stuck_by
+from runnerq.runtime.services import Services
+from runnerq.workflow.ending import Blocked
+from runnerq.workflow.interpreter import Interpreter, Progress
+from runnerq.workflow.wants import wants
+
+
+class HeldWorkflow:
+    """One claimed workflow run."""
+
+    __slots__ = (
+        "_arrivals", "_cancels", "_carrying", "_claimed", "_consumed", "_deadline", "_gone", "_interpreter", "_next",
+        "_reading", "_seen", "_services", "_stopping", "_timer", "_turn", "run_id", "token",
+    )  # fmt: skip
+
+    def __init__(
+        self, claimed: Claimed, services: Services, timeout: float | None, parked: Interpreter | None = None
+    ) -> None:
+        """``parked`` is the interpreter that was parked under the token that the run still carried."""
+        self.run_id = claimed.id
+        self.token = claimed.token
+        self._claimed = claimed
+        self._services = services
+        self._interpreter = interpreter_of(claimed, services) if parked is None else parked
+        self._carrying = Carrying(self._interpreter, claimed, services, self._advance)
+        self._arrivals = Arrivals()
+        self._seen = claimed.seen
+        self._cancels: list[str] = []
+        self._consumed: list[int] = []
+        self._turn: Turn | None = None
+        self._next: Turn | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._deadline = None if timeout is None else claimed.created_at + timedelta(seconds=timeout)
+        self._reading = False
+        self._stopping = False
+        self._gone = False
+
+    # --- taking up and letting go -------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Take the run up where its journal, or its parked interpreter, stands."""
+        claimed, interpreter = self._claimed, self._interpreter
+        if interpreter.recorder.place:
+            self._carrying.add(interpreter.leaves.values())
+        else:
+            try:
+                open_workflow(interpreter, claimed, self._services)
+            except Blocked as blocked:
+                self._block(blocked)
+                return
+        self._arrivals.read(claimed.signals, claimed.outcomes, self._services.time.now())
+        children = self._awaited_children()
+        if any(not self._arrivals.knows(child) for child in children):
+            self._read_mailbox(children)
+        else:
+            self._take_in(claimed.cancel)
+
+    def hear(self, arrival: Arrival) -> None:
+        if arrival.inbox > self._seen and not self._gone and not self._reading and self._parking() is None:
+            self._read_mailbox(self._awaited_children())
+
+    def nudge(self) -> None:
+        waits = any(leaf.command.kind in ("signal", "child") for leaf in self._interpreter.leaves.values())
+        if waits and not self._gone and not self._reading and self._parking() is None:
+            self._read_mailbox(self._awaited_children())
+
+    def stop(self) -> None:
+        self._stopping = True
+        self._settle()
+
+    def drop(self) -> None:
+        if self._gone:
+            return
+        self._gone = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self._carrying.drop()
+        self._close()
+
+    def _let_go(self) -> None:
+        self.drop()
+        self._services.released(self)
+
+    def _close(self) -> None:
+        leaked = self._interpreter.close()
+        if leaked:
+            log.warning("run %s: %d generators refuse to close and are kept for good", self.run_id, len(leaked))
+            self._services.keep(leaked)
+
+    # --- the mailbox --------------------------------------------------------------------------------------------------
+
+    def _awaited_children(self) -> tuple[str, ...]:
+        leaves = self._interpreter.leaves.values()
+        return tuple(leaf.asked.child for leaf in leaves if leaf.asked.child is not None)
+
+    def _read_mailbox(self, children: tuple[str, ...]) -> None:
+        self._reading = True
+        self._services.mailroom.ask(Ask(run_id=self.run_id, children=children), self._mailbox_read)
+
+    def _mailbox_read(self, inbox: Inbox | None) -> None:
+        self._reading = False
+        if self._gone:
+            return
+        if inbox is None:
+            self._let_go()
+            return
+        self._seen = inbox.seen
+        self._services.time.sync(inbox.now)
+        self._arrivals.read(inbox.signals, inbox.outcomes, inbox.now)
+        self._take_in(inbox.cancel)
+
+    def _take_in(self, cancel: str | None) -> None:
+        """Consider everything that is open anew: the mailbox was read, or a time has come."""
+
+        def feed(now: datetime) -> None:
+            interpreter = self._interpreter
+            if cancel is not None:
+                interpreter.cancel(cancel or None, now)
+            elif self._deadline is not None and self._deadline <= now:
+                interpreter.cancel("timeout", now)
+            self._arrivals.watch(interpreter.leaves.values(), now)
+            self._feed_arrivals(now)
+
+        self._advance(feed)
+
+    def _feed_arrivals(self, now: datetime) -> None:
+        stale = self._services.feeder.feed(self._interpreter, self._arrivals, now, self._consumed)
+        if stale and not self._reading:
+            self._read_mailbox(self._awaited_children())
+
+    def _advance(self, feed: Feed) -> None:
+        """Feed something, then what has come for what was asked on it; then write, or go on waiting."""
+        now = self._services.time.now()
+        try:
+            feed(now)
+            if self._interpreter.opened:
+                self._feed_arrivals(now)
+        except Blocked as blocked:
+            self._block(blocked)
+            return
+        self._settle()
+
+    # --- turns --------------------------------------------------------------------------------------------------------
+
+    def _settle(self) -> None:
+        """Write what there is to write and go on, or wait for what is under way."""
+        if self._turn is not None or self._reading or self._gone:
+            return
+        interpreter, carrying = self._interpreter, self._carrying
+        progress = interpreter.collect()
+        if progress.starts:
+            carrying.add(progress.starts)
+        if progress.cancels:
+            self._cancels += progress.cancels
+        move = self._move(progress)
+        if move is GOING and not (
+            progress.rows or progress.children or progress.published or carrying.attempts or self._consumed
+        ):
+            self._carry_on()
+        else:
+            self._submit(self._turn_of(move, progress))
+
+    def _move(self, progress: Progress) -> Move:
+        services = self._services
+        if progress.end is not None:
+            what = f"the result of workflow {self._claimed.name!r}, run {self.run_id}"
+            asked = self._interpreter.cancel_requested
+            return end_of(progress.end, asked, services.codec, what, services.modules)
+        if self._carrying.runs or (not self._stopping and self._carrying.can_begin()):
+            return GOING
+        return Back() if self._stopping else self._park()
+
+    def _turn_of(self, move: Move, progress: Progress) -> Turn:
+        claimed, services, carrying = self._claimed, self._services, self._carrying
+        published = None
+        if progress.published is not None:
+            published = services.codec.encode(progress.published, f"the published state of run {self.run_id}")
+        turn = Turn(
+            run_id=self.run_id,
+            token=self.token,
+            seen=self._seen,
+            generation=claimed.generation,
+            move=move,
+            rows=progress.rows,
+            children=tuple([child_run(leaf, claimed, services) for leaf in progress.children]),
+            consumed=tuple(self._consumed),
+            attempts=tuple(carrying.attempts),
+            settled=tuple(carrying.settled),
+            published=published,
+            recovered=bool(claimed.crashes) and any(row.kind in ("answered", "failed") for row in progress.rows),
+        )
+        self._consumed, carrying.attempts, carrying.settled = [], [], []
+        return turn
+
+    def _submit(self, turn: Turn) -> None:
+        self._turn = turn
+        self._services.writer.submit(turn, self._written)
+
+    def _park(self) -> Park:
+        wanted = wants(self._interpreter)
+        return Park(
+            due_at=self._due_at(wanted.due_at),
+            signals=wanted.signals,
+            children=wanted.children if len(wanted.children) <= MANY_CHILDREN else None,
+            needs=max(1, wanted.needs),
+        )
+
+    def _due_at(self, waits_until: datetime | None) -> datetime | None:
+        """When it must go on, whatever comes: a wait's deadline, a step's next attempt, the run's own deadline."""
+        times = [attempt.next_at for attempt in self._carrying.failures.values() if attempt.next_at is not None]
+        if waits_until is not None:
+            times.append(waits_until)
+        if self._deadline is not None and not self._interpreter.cancel_requested:
+            times.append(self._deadline)
+        return min(times, default=None)
+
+    def _parking(self) -> Park | None:
+        return self._turn.move if self._turn is not None and isinstance(self._turn.move, Park) else None
+
+    def _written(self, answer: Verdict | StorageRefused) -> None:
+        turn, self._turn = self._turn, None
+        if self._gone or turn is None:
+            return
+        if isinstance(answer, StorageRefused):
+            self._refused(turn, answer)
+            return
+        if answer is Verdict.LOST:
+            self._let_go()
+            return
+        self._send_cancels()
+        if self._next is not None:
+            turn, self._next = self._next, None
+            self._submit(turn)
+            return
+        match turn.move:
+            case Going():
+                self._carry_on()
+            case Park(due_at=due_at) if answer is Verdict.DONE:
+                self._parked(due_at)
+            case Park():
+                self._read_mailbox(self._awaited_children())
+            case End() as end:
+                self._ended(end)
+            case Back() | Stuck():
+                self._let_go()
+            case _:
+                assert_never(turn.move)
+
+    def _parked(self, due_at: datetime | None) -> None:
+        services = self._services
+        if due_at is not None:
+            services.expect(services.time.until(due_at))
+        self._gone = True
+        if self._timer is not None:
+            self._timer.cancel()
+        services.cache.put(self.run_id, self.token, self._interpreter)
+        services.released(self)
+
+    def _ended(self, end: End) -> None:
+        interpreter = self._interpreter
+        for command in interpreter.never_yielded():
+            log.warning(
+                "run %s: %r was made at %s and never yielded: it did nothing", self.run_id, command, command.line
+            )
+        open_children = [
+            child for child, leaf in interpreter.children.items() if leaf.command.options.parent_close != "abandon"
+        ]
+        if open_children:
+            self._services.effects.cancel(open_children, f"its parent ended as {end.status}")
+        self._let_go()
+
+    def _send_cancels(self) -> None:
+        if self._cancels:
+            cancels, self._cancels = self._cancels, []
+            self._services.effects.cancel(cancels, "its parent no longer waits for it")
+
+    def _refused(self, turn: Turn, refusal: StorageRefused) -> None:
+        if isinstance(turn.move, Stuck):
+            log.error("run %s can neither be written nor blocked: %s", self.run_id, refusal)
+            self._let_go()
+            return
+        self._give_up(Stuck(message=f"the storage refuses its turn: {refusal}", build=self._services.build))
+
+    def _block(self, blocked: Blocked) -> None:
+        stuck = stuck_by(blocked, self._services)
+        log.error("run %s of %s is blocked: %s%s", self.run_id, self._claimed.name, blocked.message,
+                  f" ({blocked.line})" if blocked.line else "")  # fmt: skip
+        self._give_up(stuck)
+
+    def _give_up(self, stuck: Stuck) -> None:
+        """Block the run, with the answers that were fed and not what was asked on the last."""
+        carrying = self._carrying
+        carrying.drop()
+        turn = Turn(
+            run_id=self.run_id,
+            token=self.token,
+            seen=self._seen,
+            generation=self._claimed.generation,
+            move=stuck,
+            rows=self._interpreter.recorder.take_rows(),
+            consumed=tuple(self._consumed),
+            attempts=tuple(carrying.attempts),
+            settled=tuple(carrying.settled),
+        )
+        if self._turn is None:
+            self._submit(turn)
+        else:
+            self._next = turn
+
+    # --- going on -----------------------------------------------------------------------------------------------------
+
+    def _carry_on(self) -> None:
+        """What was asked for is on record: begin it."""
+        try:
+            self._carrying.begin(stopping=self._stopping)
+        except Blocked as blocked:
+            self._block(blocked)
+            return
+        self._arm()
+        if self._interpreter.recorder.rows or not self._carrying.runs:
+            self._settle()
+
+    def _arm(self) -> None:
+        """Keep the timer that a park would have kept, while something of it runs."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        timed = self._interpreter.timed()
+        if not timed and not self._carrying.failures and self._deadline is None:
+            return
+        due = self._due_at(min((leaf.asked.deadline for leaf in timed if leaf.asked.deadline), default=None))
+        if due is not None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(self._services.time.until(due) + 0.001, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        if not self._gone:
+            self._take_in(None)

@@ -1,0 +1,33 @@
+"""A worker's reading of database time: what the last reply said, and the monotonic clock since.
+
+A reply is older than its arrival, so the reading lags behind the database by that much and never runs ahead of it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+
+class DatabaseTime:
+    """``now()`` in database time."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._base: datetime | None = None
+        self._since = 0.0
+
+    def sync(self, now: datetime) -> None:
+        """Take the time of a reply."""
+        self._base = now
+        self._since = self._monotonic()
+
+    def now(self) -> datetime:
+        if self._base is None:
+            raise AssertionError("database time was read before any reply was had")
+        return self._base + timedelta(seconds=self._monotonic() - self._since)
+
+    def until(self, when: datetime) -> float:
+        """Seconds until then, at least 0."""
+        return max(0.0, (when - self.now()).total_seconds())

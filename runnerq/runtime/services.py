@@ -1,0 +1,74 @@
+"""What every held run of a worker shares; wired once, by the worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from runnerq.runtime.attempts import Attempts
+from runnerq.runtime.cache import Cache
+from runnerq.runtime.effects import Effects
+from runnerq.runtime.facts import Facts
+from runnerq.runtime.feeding import Feeder
+from runnerq.runtime.mailroom import Mailroom
+from runnerq.runtime.reading import DatabaseTime
+from runnerq.runtime.registry import Registry
+from runnerq.runtime.writer import Writer
+from runnerq.serialization.codec import Codec
+
+if TYPE_CHECKING:
+    from runnerq.persistence.records import Arrival
+
+
+class HeldRun(Protocol):
+    """A claimed run in this worker, workflow or activity."""
+
+    run_id: str
+    token: int
+
+    def begin(self) -> None:
+        """Take it up."""
+        ...
+
+    def hear(self, arrival: Arrival) -> None:
+        """Its mailbox has counted something."""
+        ...
+
+    def nudge(self) -> None:
+        """Something has come for one of this worker's runs, maybe this one."""
+        ...
+
+    def stop(self) -> None:
+        """The worker stops: start nothing more, and give the run back as soon as nothing of it runs."""
+        ...
+
+    def drop(self) -> None:
+        """The run is no longer ours: cancel what runs of it and write nothing."""
+        ...
+
+
+class Services(msgspec.Struct, frozen=True):
+    """``released`` gives the slot back and forgets the run; ``expect`` tells the claimer of a due time, in seconds;
+    ``fail`` stops the worker; ``keep`` holds generators that refuse to close."""
+
+    writer: Writer
+    mailroom: Mailroom
+    attempts: Attempts
+    effects: Effects
+    cache: Cache
+    feeder: Feeder
+    facts: Facts
+    registry: Registry
+    codec: Codec
+    time: DatabaseTime
+    modules: frozenset[str]
+    build: str
+    max_depth: int
+    client: Any
+    queue: str
+    released: Callable[[HeldRun], None]
+    expect: Callable[[float], None]
+    fail: Callable[[BaseException], None]
+    keep: Callable[[Sequence[Any]], None]

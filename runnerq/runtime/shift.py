@@ -1,0 +1,360 @@
+"""A worker's time under one id: from registering to signing off, or to being fenced.
+
+Rules
+- Everything that runs is owned by one task group; the shift ends when that group has ended.
+- A fenced shift writes nothing more: what it holds is dropped, its steps are cancelled, and the worker begins another
+  shift under a new id.
+- An orderly end claims no more, lets runs finish or come to where nothing of them runs, within the grace, and signs
+  off; what is left is given back and burns no attempt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from runnerq.errors import StorageError
+from runnerq.ids import new_token
+from runnerq.persistence.protocol import Storage
+from runnerq.persistence.records import (
+    Back,
+    Claim,
+    Claimed,
+    ClaimRequest,
+    End,
+    Pulse,
+    Reaped,
+    Stuck,
+    Turn,
+    Wake,
+    WorkerRow,
+)
+from runnerq.runtime.activity import HeldActivity
+from runnerq.runtime.attempts import Attempts
+from runnerq.runtime.cache import Cache
+from runnerq.runtime.callbacks import log
+from runnerq.runtime.claimer import Claimer
+from runnerq.runtime.effects import Effects
+from runnerq.runtime.facts import Facts
+from runnerq.runtime.feeding import Feeder
+from runnerq.runtime.heart import HeartThread
+from runnerq.runtime.held import HeldWorkflow
+from runnerq.runtime.mailroom import Mailroom
+from runnerq.runtime.maintenance import DueWaker, Reaper, Sweeper, Unblocker
+from runnerq.runtime.opening import timeout_of
+from runnerq.runtime.reading import DatabaseTime
+from runnerq.runtime.registry import Registry
+from runnerq.runtime.services import HeldRun, Services
+from runnerq.runtime.threads import Threads
+from runnerq.runtime.writer import Writer
+from runnerq.serialization.codec import Codec
+from runnerq.workflow.interpreter import Interpreter
+
+if TYPE_CHECKING:
+    from runnerq.runtime.worker import Settings
+
+NUDGE_PAUSE = 0.05
+"""Seconds between two readings of all mailboxes that wake-ups can cause."""
+
+
+class Over(Enum):
+    """How a shift ended."""
+
+    STOPPED = auto()
+    FENCED = auto()
+    FAILED = auto()
+
+
+class Shift:
+    """All that a worker has under one worker id."""
+
+    def __init__(  # noqa: PLR0917 - wired in one place
+        self,
+        settings: Settings,
+        storage: Storage,
+        registry: Registry,
+        codec: Codec,
+        modules: frozenset[str],
+        client: Any,
+    ) -> None:
+        self.worker_id = new_token()
+        self._settings = settings
+        self._storage = storage
+        self._registry = registry
+        self._held: dict[str, HeldRun] = {}
+        self._slots: set[str] = set()
+        self._extra: set[int] = set()
+        self._leaked: list[Any] = []
+        self._loop = asyncio.get_running_loop()
+        self._over: asyncio.Future[Over] = self._loop.create_future()
+        self._failure: BaseException | None = None
+        self._ended = asyncio.Event()
+        self._empty = asyncio.Event()
+        self._stopping = False
+        self._nudged: asyncio.TimerHandle | None = None
+        self.time = DatabaseTime()
+        self.writer = Writer(storage, settings.max_workers, self._fail, busy=lambda turn: self._free_slot(turn.run_id))
+        self.mailroom = Mailroom(storage, self._fail)
+        self.attempts = Attempts(Threads(settings.max_threads), settings.max_steps, self._fail)
+        self.effects = Effects(storage, self._fail)
+        self.cache: Cache = Cache(self._close, limit=settings.cache)
+        self.heart = HeartThread(
+            storage.heart,
+            worker_id=self.worker_id,
+            interval=settings.beat,
+            lease=settings.lease,
+            on_pulse=self._pulse,
+            on_fence=self._fence,
+            fail=self._fail,
+            since=time.monotonic(),
+        )
+        self.claimer = Claimer(
+            storage,
+            worker_id=self.worker_id,
+            slots=settings.max_workers,
+            queues=settings.queues,
+            request=self._request,
+            free=lambda: settings.max_workers - len(self._slots),
+            held=self._tokens,
+            take=self._take,
+            fail=self._fail,
+            poll_interval=settings.poll_interval,
+        )
+        self.reaper = Reaper(
+            storage,
+            worker_id=self.worker_id,
+            good_beats=lambda: self.heart.good_beats,
+            capped=self._end_capped,
+            fail=self._fail,
+            interval=settings.reaper_interval,
+            batch=settings.reaper_batch,
+        )
+        self._services = Services(
+            writer=self.writer,
+            mailroom=self.mailroom,
+            attempts=self.attempts,
+            effects=self.effects,
+            cache=self.cache,
+            feeder=Feeder(codec, modules),
+            facts=Facts(),
+            registry=registry,
+            codec=codec,
+            time=self.time,
+            modules=modules,
+            build=settings.build,
+            max_depth=settings.max_depth,
+            client=client,
+            queue=settings.queues[0],
+            released=self._released,
+            expect=self.claimer.expect,
+            fail=self._fail,
+            keep=self._leaked.extend,
+        )
+
+    # --- life ---------------------------------------------------------------------------------------------------------
+
+    async def run(self, ready: Callable[[], None]) -> Over:
+        """Register, work until stopped or fenced, sign off. Raises what the worker cannot go on with."""
+        settings, storage = self._settings, self._storage
+        row = WorkerRow(
+            id=self.worker_id,
+            lease=settings.lease,
+            host=settings.host,
+            pid=settings.pid,
+            build=settings.build,
+            queues=settings.queues,
+            served=settings.served,
+        )
+        self.time.sync(await storage.register(row, self._registry.definitions(settings.queues[0], settings.build)))
+        unsubscribe = storage.subscribe(self._hear)
+        self.heart.start()
+        poll = settings.poll_interval
+        loops = [
+            self.writer.run(),
+            self.mailroom.run(),
+            self.attempts.run(),
+            self.effects.run(),
+            self.claimer.run(),
+            self.reaper.run(),
+            DueWaker(storage).run(),
+            Sweeper(storage, interval=poll).run(),
+            Unblocker(storage, build=settings.build, served=settings.served, interval=poll).run(),
+        ]
+        try:
+            async with asyncio.TaskGroup() as parts:
+                tasks = [parts.create_task(loop) for loop in loops]
+                ready()
+                try:
+                    over = await asyncio.shield(self._over)
+                    if over is Over.STOPPED:
+                        await self._drain()
+                finally:
+                    self._drop_all()
+                    for task in tasks:
+                        task.cancel()
+        finally:
+            unsubscribe()
+            await self.heart.stop()
+            await self._sign_off()
+            self._ended.set()
+        if self._failure is not None:
+            raise self._failure
+        return over
+
+    async def stop(self) -> None:
+        """End in good order; returns when it has ended."""
+        self._finish(Over.STOPPED)
+        await self._ended.wait()
+
+    async def idle(self) -> None:
+        """Return when nothing is held and a claim has come back empty."""
+        while True:
+            await self.claimer.dry()
+            if not self._held:
+                return
+            self._empty.clear()
+            await self._empty.wait()
+
+    async def _drain(self) -> None:
+        self._stopping = True
+        await self.claimer.stop()
+        for held in list(self._held.values()):
+            held.stop()
+        with anyio.move_on_after(self._settings.shutdown_grace):
+            while self._held:
+                self._empty.clear()
+                await self._empty.wait()
+            await self.writer.drain()
+
+    async def _sign_off(self) -> None:
+        try:
+            back = await self._storage.give_back(self.worker_id)
+        except StorageError as error:
+            log.warning("worker %d could not sign off; its runs go on when its lease ends: %s", self.worker_id, error)
+        else:
+            if back:
+                log.warning("worker %d gave back %d runs that had not come to rest", self.worker_id, back)
+
+    def _finish(self, over: Over) -> None:
+        if not self._over.done():
+            self._over.set_result(over)
+
+    def _fail(self, error: BaseException) -> None:
+        """The worker cannot go on with this; what it holds is given back."""
+        if self._failure is None:
+            self._failure = error
+        self._finish(Over.FAILED)
+
+    def _fence(self, reason: str) -> None:
+        log.error("worker %d fences itself, and drops %d runs: %s", self.worker_id, len(self._held), reason)
+        self._drop_all()
+        self._finish(Over.FENCED)
+
+    def _drop_all(self) -> None:
+        self.writer.abandon()
+        self.mailroom.abandon()
+        for held in list(self._held.values()):
+            held.drop()
+        self._held.clear()
+        self._slots.clear()
+        self._empty.set()
+        self.cache.clear()
+        if self._nudged is not None:
+            self._nudged.cancel()
+
+    # --- claims -------------------------------------------------------------------------------------------------------
+
+    def _request(self, limit: int, token: int) -> ClaimRequest:
+        pairs = tuple((queue, served) for queue in self._settings.queues for served in self._settings.served)
+        return ClaimRequest(worker_id=self.worker_id, token=token, pairs=pairs, limit=limit, held=self.cache.held())
+
+    def _tokens(self) -> Sequence[int]:
+        tokens = {held.token for held in self._held.values()} | self._extra
+        if self.reaper.under_way is not None:
+            tokens.add(self.reaper.under_way)
+        return list(tokens)
+
+    def _take(self, claim: Claim, _token: int) -> None:
+        self.time.sync(claim.now)
+        for claimed in claim.runs:
+            self._take_up(claimed)
+
+    def _take_up(self, claimed: Claimed) -> None:
+        stale = self._held.pop(claimed.id, None)
+        if stale is not None:
+            stale.drop()
+        kept = self.cache.take(claimed.id)
+        parked = None
+        if kept is not None and claimed.resumed:
+            parked = kept.interpreter
+        elif kept is not None:
+            self._close(kept.interpreter)
+        target = self._registry.get(claimed.kind, claimed.name, claimed.version)
+        if target is None or (claimed.resumed and parked is None) or self._stopping:
+            self._write_apart(Turn(run_id=claimed.id, token=claimed.token, seen=claimed.seen, move=Back()))
+            return
+        self._slots.add(claimed.id)
+        held: HeldRun
+        if claimed.kind == "activity":
+            held = HeldActivity(claimed, target, self._services)
+        else:
+            held = HeldWorkflow(claimed, self._services, timeout_of(claimed, target), parked)
+        self._held[claimed.id] = held
+        try:
+            held.begin()
+        except Exception as error:  # noqa: BLE001 - one run that cannot be taken up must not stop the others
+            log.exception("run %s of %s cannot be taken up", claimed.id, claimed.name)
+            self._held.pop(claimed.id).drop()
+            self._free_slot(claimed.id)
+            stuck = Stuck(message=f"taking it up failed: {error!r}", build=self._settings.build)
+            self._write_apart(Turn(run_id=claimed.id, token=claimed.token, seen=claimed.seen, move=stuck))
+
+    def _end_capped(self, capped: Sequence[Reaped]) -> None:
+        for run in capped:
+            if run.token is not None:
+                end = End(status="dead_letter", reason="crash_loop")
+                self._write_apart(Turn(run_id=run.run_id, token=run.token, seen=0, move=end))
+
+    def _write_apart(self, turn: Turn) -> None:
+        """Write a turn of a run that nothing here holds; its token counts as held until it is written."""
+        self._extra.add(turn.token)
+        self.writer.submit(turn, lambda _: self._extra.discard(turn.token))
+
+    # --- what the held runs tell --------------------------------------------------------------------------------------
+
+    def _released(self, held: HeldRun) -> None:
+        if self._held.get(held.run_id) is held:
+            del self._held[held.run_id]
+            self._free_slot(held.run_id)
+        if not self._held:
+            self._empty.set()
+
+    def _free_slot(self, run_id: str) -> None:
+        if run_id in self._slots:
+            self._slots.remove(run_id)
+            self.claimer.freed()
+
+    def _close(self, parked: Interpreter) -> None:
+        self._leaked.extend(parked.close())
+
+    # --- news ---------------------------------------------------------------------------------------------------------
+
+    def _pulse(self, pulse: Pulse) -> None:
+        for arrival in pulse.arrivals:
+            held = self._held.get(arrival.run_id)
+            if held is not None:
+                held.hear(arrival)
+
+    def _hear(self, wake: Wake) -> None:
+        if self.worker_id in wake.workers and self._nudged is None:
+            self._nudged = self._loop.call_later(NUDGE_PAUSE, self._nudge)
+
+    def _nudge(self) -> None:
+        self._nudged = None
+        for held in list(self._held.values()):
+            held.nudge()

@@ -1,0 +1,118 @@
+"""What an attempt at a step or activity needs, and what follows from its result. Pure but for the clock's reading."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, TypeAlias
+
+import msgspec
+
+from runnerq.errors import DecodingError, EncodingError, StepTimeout
+from runnerq.persistence.records import Attempt
+from runnerq.retry import GiveUp, RetryPolicy
+from runnerq.runtime.attempts import Interrupted, Raised, Result, Returned, TimedOut
+from runnerq.serialization.codec import Codec
+from runnerq.serialization.failures import record
+from runnerq.workflow.declare import ActivityDeclaration, declaration_of
+
+TIMEOUT = 300.0
+"""Seconds that an attempt may take, unless it says otherwise."""
+DEFAULT_POLICY = RetryPolicy()
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """How an attempt is bounded and how often it is tried."""
+
+    policy: RetryPolicy
+    timeout: float | None
+
+
+def limits_of(fn: Callable[..., Any], retry: RetryPolicy | None, timeout: float | None) -> Limits:
+    """Call options beat the declaration's beat the defaults."""
+    if retry is None or timeout is None:
+        declared = declaration_of(fn)
+        if isinstance(declared, ActivityDeclaration):
+            retry = retry or declared.retry
+            timeout = declared.timeout if timeout is None else timeout
+    return Limits(retry or DEFAULT_POLICY, TIMEOUT if timeout is None else timeout)
+
+
+def limits_in(options: Mapping[str, Any], fn: Callable[..., Any]) -> Limits:
+    """The same, of a queued activity, whose call options are in its row."""
+    retry = options.get("retry")
+    policy = None if retry is None else RetryPolicy.from_json(msgspec.json.encode(retry))
+    return limits_of(fn, policy, options.get("timeout"))
+
+
+class Answered(msgspec.Struct, frozen=True):
+    """It has a value: as JSON text, and decoded again from it."""
+
+    text: str
+    value: Any
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """Its attempts are over. ``error`` is a failure's JSON text; ``exhausted`` says that they were used up."""
+
+    error: str
+    exhausted: bool
+
+
+class Again(msgspec.Struct, frozen=True):
+    """It is tried again, at ``attempt.next_at``."""
+
+    attempt: Attempt
+
+
+class CutOff(msgspec.Struct, frozen=True):
+    """It was cancelled before it had an answer."""
+
+
+Followed: TypeAlias = Answered | Failed | Again | CutOff
+
+
+class Asking(msgspec.Struct, frozen=True):
+    """Which attempt this was: the command's position, its name, the type of its answer, how many failed before.
+
+    ``what`` describes it in error messages, as its ``str``.
+    """
+
+    position: str
+    name: str
+    what: object
+    type: Any
+    failures: int
+    limits: Limits
+
+
+def follow(result: Result, asking: Asking, codec: Codec, modules: frozenset[str], now: datetime) -> Followed:
+    """What follows from an attempt's result."""
+    match result:
+        case Returned(value):
+            try:
+                text = codec.encode(value, asking.what)
+                return Answered(text, codec.decode(text, asking.type, asking.what))
+            except EncodingError as error:
+                # The next attempt would return something like it: trying again only repeats the side effect.
+                return Failed(record(error, modules, retryable=False), False)
+            except DecodingError as error:
+                return _after(error, asking, modules, now)
+        case Raised(error):
+            return _after(error, asking, modules, now)
+        case TimedOut():
+            return _after(StepTimeout(asking.name, asking.limits.timeout or 0.0), asking, modules, now)
+        case Interrupted():
+            return CutOff()
+
+
+def _after(error: BaseException, asking: Asking, modules: frozenset[str], now: datetime) -> Failed | Again:
+    failures = asking.failures + 1
+    decision = asking.limits.policy.decide(error, failures, jitter=random.random())  # noqa: S311 - spreads load
+    if isinstance(decision, GiveUp):
+        exhausted = decision.reason == "exhausted"
+        return Failed(record(error, modules, retryable=exhausted), exhausted)
+    text = record(error, modules, retryable=True)
+    due = now + timedelta(seconds=decision.after)
+    return Again(Attempt(position=asking.position, number=failures, error=text, at=now, next_at=due))

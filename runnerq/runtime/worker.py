@@ -1,0 +1,185 @@
+"""The worker: claims runs of what it has registered, and takes their turns.
+
+``async with Worker(client, workflows=[...])``: entering returns when it can claim, leaving drains. Or ``await
+worker.run()`` until ``await worker.stop()``. It installs no signal handlers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+import msgspec
+
+from runnerq.errors import ConfigurationError
+from runnerq.persistence.protocol import Storage
+from runnerq.retry import seconds
+from runnerq.runtime.builds import build_of
+from runnerq.runtime.callbacks import log
+from runnerq.runtime.registry import Registry
+from runnerq.runtime.shift import Over, Shift
+from runnerq.serialization.codec import Codec
+from runnerq.serialization.failures import modules_snapshot
+
+
+class HasStorage(Protocol):
+    """What a worker works for: a client, or anything with a storage."""
+
+    @property
+    def storage(self) -> Storage: ...
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """How a worker works. Durations are seconds."""
+
+    queues: tuple[str, ...]
+    served: tuple[str, ...]
+    max_workers: int
+    max_steps: int
+    max_threads: int
+    lease: float
+    beat: float
+    poll_interval: float
+    reaper_interval: float
+    reaper_batch: int
+    shutdown_grace: float
+    max_depth: int
+    cache: int
+    build: str
+    host: str
+    pid: int
+
+
+class Worker:
+    """Runs workflows and activities. A slot is a claimed run; parked runs hold none."""
+
+    def __init__(
+        self,
+        client: HasStorage,
+        *,
+        workflows: Iterable[Callable[..., Any]] = (),
+        activities: Iterable[Callable[..., Any]] = (),
+        queues: Iterable[str] = ("default",),
+        max_workers: int = 10,
+        max_steps: int = 100,
+        max_threads: int = 32,
+        only: Iterable[Callable[..., Any] | str] | None = None,
+        lease: float | timedelta = 60,
+        beat: float | timedelta = 1,
+        poll_interval: float | timedelta = 5,
+        reaper_interval: float | timedelta = 1,
+        reaper_batch: int = 100,
+        shutdown_grace: float | timedelta = 30,
+        max_depth: int = 32,
+        cache: int = 100,
+        build: str | None = None,
+    ) -> None:
+        self._client = client
+        self._registry = Registry(workflows, activities)
+        if not len(self._registry):
+            raise ConfigurationError("this worker has nothing to run: give it workflows=[...] or activities=[...]")
+        for name, number in (("max_workers", max_workers), ("max_steps", max_steps), ("max_threads", max_threads)):
+            if number < 1:
+                raise ConfigurationError(f"{name}={number} would never run anything: give at least 1")
+        self._settings = Settings(
+            queues=_queues(queues),
+            served=self._registry.narrow(only),
+            max_workers=max_workers,
+            max_steps=max_steps,
+            max_threads=max_threads,
+            lease=_positive(lease, "lease"),
+            beat=_positive(beat, "beat"),
+            poll_interval=_positive(poll_interval, "poll_interval"),
+            reaper_interval=_positive(reaper_interval, "reaper_interval"),
+            reaper_batch=reaper_batch,
+            shutdown_grace=seconds(shutdown_grace, "shutdown_grace"),
+            max_depth=max_depth,
+            cache=cache,
+            build=build_of(self._registry.functions(), build),
+            host=socket.gethostname(),
+            pid=os.getpid(),
+        )
+        self._modules = modules_snapshot()
+        self._shift: Shift | None = None
+        self._stopping = False
+        self._ready = asyncio.Event()
+        self._running: asyncio.Task[None] | None = None
+
+    @property
+    def build(self) -> str:
+        """The build of the code that this worker runs."""
+        return self._settings.build
+
+    @property
+    def worker_id(self) -> int | None:
+        """The id it is registered under now; a fenced worker takes a new one."""
+        return None if self._shift is None else self._shift.worker_id
+
+    # --- life ---------------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Work until ``stop``. A worker that was fenced goes on under a new id.
+
+        Raises what it cannot go on with: SchemaError, or a KeyboardInterrupt out of a step. What it held is given back.
+        """
+        codec = getattr(self._client, "codec", None) or Codec()
+        while not self._stopping:
+            shift = self._shift = Shift(
+                self._settings, self._client.storage, self._registry, codec, self._modules, self._client
+            )
+            over = await shift.run(self._ready.set)
+            if over is Over.FENCED:
+                log.warning("worker %d goes on under a new id", shift.worker_id)
+
+    async def stop(self) -> None:
+        """Drain: claim no more, let what runs finish within ``shutdown_grace`` seconds, give the rest back."""
+        self._stopping = True
+        if self._shift is not None:
+            await self._shift.stop()
+
+    async def idle(self) -> None:
+        """Return when this worker holds no run and has found none to claim; for tests."""
+        if self._shift is None:
+            raise ConfigurationError("the worker does not run: enter it, or start run(), before waiting for idle()")
+        await self._shift.idle()
+
+    async def __aenter__(self) -> Self:
+        self._stopping = False
+        self._ready.clear()
+        self._running = asyncio.create_task(self.run(), name="runnerq-worker")
+        ready = asyncio.create_task(self._ready.wait())
+        await asyncio.wait({self._running, ready}, return_when=asyncio.FIRST_COMPLETED)
+        ready.cancel()
+        if self._running.done():
+            await self._running
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        running, self._running = self._running, None
+        if running is None:
+            return
+        try:
+            await self.stop()
+        finally:
+            await running
+
+
+def _queues(queues: Iterable[str]) -> tuple[str, ...]:
+    named = (queues,) if isinstance(queues, str) else tuple(dict.fromkeys(queues))
+    if not named or "" in named:
+        raise ConfigurationError(f"queues={named!r}: expected at least one non-empty name")
+    return named
+
+
+def _positive(duration: float | timedelta, what: str) -> float:
+    value = seconds(duration, what)
+    if value <= 0:
+        raise ConfigurationError(f"{what} is {duration!r}: expected more than nothing")
+    return value

@@ -1,0 +1,1 @@
+"""Values to JSON text and back, typed; argument digests; failures as data."""

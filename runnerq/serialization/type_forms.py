@@ -1,0 +1,82 @@
+"""Which type forms can be decoded into, and what they are called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from runnerq.errors import ConfigurationError
+from runnerq.serialization.signatures import Signature
+
+_SUBCLASSED = (str, int, float)
+
+
+def check_type(type_: Any, where: str) -> None:
+    """Raise ConfigurationError, naming ``where``, if values cannot be decoded into this type form."""
+    decoder_of(type_, where)
+    try:
+        refused = _refused(msgspec.inspect.type_info(type_), set())
+    except Exception as exc:  # annotations of user classes are evaluated
+        raise _cannot(type_, where, f"{type(exc).__name__}: {exc}") from exc
+    if refused is not None:
+        raise _cannot(type_, where, f"{describe(refused)} has no JSON form")
+
+
+def check_signature(signature: Signature) -> None:
+    """Raise ConfigurationError if a parameter or the result of this function cannot be stored and read back."""
+    for parameter in signature.parameters():
+        check_type(parameter.type, f"parameter {parameter.name!r} of {signature.name} ({signature.source})")
+    check_type(signature.returns, f"the result of {signature.name} ({signature.source})")
+
+
+def decoder_of(type_: Any, where: str) -> Callable[[str | bytes | msgspec.Raw], Any]:
+    """What decodes JSON into the type. Raises ConfigurationError, naming ``where``, if nothing can."""
+    try:
+        return msgspec.json.Decoder(type_, dec_hook=revive).decode
+    except Exception as exc:  # annotations of user classes are evaluated
+        raise _cannot(type_, where, str(exc) or type(exc).__name__) from exc
+
+
+def revive(type_: Any, stored: Any) -> Any:
+    """An instance of what msgspec does not know, from its stored form: the inverse of ``places.convert``."""
+    validate = getattr(type_, "model_validate", None)
+    if validate is not None:
+        return validate(stored)
+    for plain in _SUBCLASSED:
+        if isinstance(type_, type) and issubclass(type_, plain):
+            if isinstance(stored, bool) or not isinstance(stored, (int, float) if plain is float else plain):
+                raise TypeError(f"Expected `{plain.__name__}`, got `{type(stored).__name__}`")
+            return type_(stored)
+    raise TypeError(f"{describe(type_)} has no JSON form")
+
+
+def describe(type_: Any) -> str:
+    """The type form as one would write it."""
+    if type_ is None or type_ is type(None):
+        return "None"
+    if isinstance(type_, type) and not hasattr(type_, "__origin__"):
+        return type_.__qualname__
+    return str(type_).replace("typing.", "").replace("NoneType", "None")
+
+
+def _cannot(type_: Any, where: str, reason: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"{where} is annotated {describe(type_)}, and values cannot be stored and read back as that: {reason}. Use "
+        "builtins, dataclasses, msgspec.Structs, attrs or pydantic classes; a union of several classes needs tagged "
+        "Structs; Any gives JSON builtins"
+    )
+
+
+def _refused(node: Any, seen: set[int]) -> Any:
+    """The first class in a described type that nothing here can revive; None if there is none."""
+    if isinstance(node, tuple):
+        return next(filter(None, (_refused(each, seen) for each in node)), None)
+    if not isinstance(node, msgspec.inspect.Type | msgspec.inspect.Field) or id(node) in seen:
+        return None
+    seen.add(id(node))
+    if isinstance(node, msgspec.inspect.CustomType):
+        known = hasattr(node.cls, "model_validate") or issubclass(node.cls, _SUBCLASSED)
+        return None if known else node.cls
+    return next(filter(None, (_refused(getattr(node, name), seen) for name in node.__struct_fields__)), None)

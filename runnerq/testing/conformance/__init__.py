@@ -1,0 +1,63 @@
+"""The storage protocol's definition, as tests: a backend that passes them is one.
+
+A test module of the backend imports the classes and supplies the fixture ``world``::
+
+    import pytest
+    pytest.register_assert_rewrite("runnerq.testing.conformance")
+
+    from runnerq.testing.conformance import *
+
+
+    @pytest.fixture
+    async def world() -> AsyncIterator[World]:
+        async with a_storage_of_mine() as storage:
+            yield MyWorld(storage)          # a World: see runnerq.testing.conformance.world
+
+The tests are coroutines: run them with pytest-asyncio in its auto mode. Each needs a storage that is open and empty.
+"""
+
+from __future__ import annotations
+
+from runnerq.testing.conformance.cancels import TestCancel
+from runnerq.testing.conformance.changes import TestChanges
+from runnerq.testing.conformance.children import TestChildKeys, TestChildren, TestNeeds
+from runnerq.testing.conformance.claims import TestClaimedOnce, TestClaimOrder, TestClaimReply
+from runnerq.testing.conformance.commits import TestFence, TestSentAgain, TestTurns
+from runnerq.testing.conformance.liveness import TestArrivals, TestBeat, TestDefinitions, TestGivingBack, TestReap
+from runnerq.testing.conformance.payloads import TestPayloads
+from runnerq.testing.conformance.reads import TestJournal, TestLists, TestRun
+from runnerq.testing.conformance.signals import TestDedup, TestSignals
+from runnerq.testing.conformance.starts import TestKeys, TestStarts
+from runnerq.testing.conformance.upkeep import TestBlocks, TestSweep, TestTimers
+from runnerq.testing.conformance.world import World
+
+__all__ = [
+    "TestArrivals",
+    "TestBeat",
+    "TestBlocks",
+    "TestCancel",
+    "TestChanges",
+    "TestChildKeys",
+    "TestChildren",
+    "TestClaimOrder",
+    "TestClaimReply",
+    "TestClaimedOnce",
+    "TestDedup",
+    "TestDefinitions",
+    "TestFence",
+    "TestGivingBack",
+    "TestJournal",
+    "TestKeys",
+    "TestLists",
+    "TestNeeds",
+    "TestPayloads",
+    "TestReap",
+    "TestRun",
+    "TestSentAgain",
+    "TestSignals",
+    "TestStarts",
+    "TestSweep",
+    "TestTimers",
+    "TestTurns",
+    "World",
+]

@@ -1,0 +1,389 @@
+"""``ctx``: what a workflow asks with. Every method but ``now, uuid, random, log, info, replaying, options`` makes a command.
+
+Rules
+- A context belongs to one run. Nothing here does I/O; a command asks nothing before it is yielded.
+- While a parked generator is closed the context is inert: its commands raise three times, then go nowhere.
+- ``Context()`` without a run is for unit tests that drive a workflow by hand: its commands are plain values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from logging import LoggerAdapter, getLogger
+from random import Random
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, TypeAlias, TypeVar, cast, overload
+from uuid import UUID
+
+import msgspec
+
+from runnerq.errors import UsageError
+from runnerq.retry import RetryPolicy
+from runnerq.workflow.commands import (
+    AllSpec,
+    ChildSpec,
+    Command,
+    Flow,
+    Owner,
+    SendSpec,
+    Signal,
+    SignalSpec,
+    SleepSpec,
+    Winner,
+    to_seconds,
+)
+from runnerq.workflow.declare import callable_name
+from runnerq.workflow.options import DEFAULTS, CallOptions, ParentClose
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+D = TypeVar("D")
+T1 = TypeVar("T1")
+T2 = TypeVar("T2")
+T3 = TypeVar("T3")
+T4 = TypeVar("T4")
+T5 = TypeVar("T5")
+T6 = TypeVar("T6")
+
+Member: TypeAlias = Command[T] | Generator[Command[Any], Any, T]
+"""A member of a composite: a command, or a branch (a generator that advances on its own)."""
+
+_NO_DEFAULT: Any = object()
+
+
+class Info(msgspec.Struct, frozen=True):
+    """What a run knows of itself. ``entries`` counts the rows of the present generation's journal."""
+
+    id: str
+    workflow: str
+    version: int
+    key: str | None
+    queue: str
+    parent_id: str | None
+    root_id: str
+    generation: int
+    metadata: Mapping[str, str]
+    created_at: datetime
+    entries: int
+
+
+class Driver(Owner, Protocol):
+    """What a context needs of the run that it belongs to."""
+
+    @property
+    def replaying(self) -> bool: ...
+
+    def now(self) -> datetime: ...
+
+    def uuid(self) -> UUID: ...
+
+    def random(self) -> Random: ...
+
+    def info(self) -> Info: ...
+
+
+class RunLog(LoggerAdapter[Any]):
+    """The run's logger: silent in replay, so that a line is written once."""
+
+    def __init__(self, driver: Driver | None) -> None:
+        extra = {} if driver is None else {"run_id": driver.info().id, "workflow": driver.info().workflow}
+        super().__init__(getLogger("runnerq.workflow"), extra)
+        self._driver = driver
+
+    def isEnabledFor(self, level: int) -> bool:
+        return (self._driver is None or not self._driver.replaying) and super().isEnabledFor(level)
+
+
+class ChildHandle:
+    """A started child, seen from its parent."""
+
+    __slots__ = ("_context", "_fn", "_name", "id")
+
+    def __init__(self, context: Context, child_id: str, name: str, fn: Callable[..., Any] | None) -> None:
+        self.id = child_id
+        self._context = context
+        self._name = name
+        self._fn = fn
+
+    def result(self) -> Command[Any]:
+        """Wait for the child, parked; answers its result, or raises ChildFailed or ChildCancelled."""
+        return self._context._command("child", self._name, fn=self._fn, spec=ChildSpec(self.id))
+
+    def send(self, channel: Signal[T] | str, value: T) -> Command[None]:
+        """Send a signal to the child."""
+        return self._context.send(self.id, channel, value)
+
+    def cancel(self) -> Command[bool]:
+        """Ask the child to cancel; answers whether that changed anything (a finished child is not changed)."""
+        return self._context._command("cancel", self._name, spec=SendSpec(self.id))
+
+    def __repr__(self) -> str:
+        return f"ChildHandle({self._name!r}, {self.id!r})"
+
+
+if TYPE_CHECKING:
+    from typing import Generic
+
+    R_co = TypeVar("R_co", covariant=True)
+
+    class Spawned(ChildHandle, Generic[R_co]):
+        """A ChildHandle typed with its result; it exists for type checkers only."""
+
+        def result(self) -> Command[R_co]: ...
+
+
+class Context:
+    """What a workflow asks with; the first argument of every workflow function."""
+
+    __slots__ = ("_driver", "_options")
+
+    def __init__(self, driver: Driver | None = None, options: CallOptions = DEFAULTS) -> None:
+        self._driver = driver
+        self._options = options
+
+    # --- steps, children ----------------------------------------------------------------------------------------------
+
+    @overload
+    def step(self, fn: Callable[P, Coroutine[Any, Any, R]], /, *args: P.args, **kwargs: P.kwargs) -> Command[R]: ...
+    @overload
+    def step(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Command[R]: ...
+    def step(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Command[Any]:
+        """Call ``fn`` once and keep its answer. It runs at least once; a recorded answer never runs again."""
+        return Command(
+            self._driver, "step", self._options.name or callable_name(fn),
+            fn=fn, args=args, kwargs=kwargs, options=self._options,
+        )  # fmt: skip
+
+    @overload
+    def child(
+        self, target: Callable[Concatenate[Context, P], Flow[R]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Command[R]: ...
+    @overload
+    def child(self, target: Callable[P, Coroutine[Any, Any, R]], /, *args: P.args, **kwargs: P.kwargs) -> Command[R]: ...
+    @overload
+    def child(self, target: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Command[R]: ...
+    def child(self, target: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Command[Any]:
+        """Queue a workflow or activity as a run of its own and wait for it, parked.
+
+        Raises ChildFailed (the child's error is its cause) or ChildCancelled at the yield.
+        """
+        return self._command("child", callable_name(target), fn=target, args=args, kwargs=kwargs, spec=ChildSpec(None))
+
+    @overload
+    def spawn(
+        self, target: Callable[Concatenate[Context, P], Flow[R]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Command[Spawned[R]]: ...
+    @overload
+    def spawn(
+        self, target: Callable[P, Coroutine[Any, Any, R]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Command[Spawned[R]]: ...
+    @overload
+    def spawn(self, target: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Command[Spawned[R]]: ...
+    def spawn(self, target: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Command[Any]:
+        """Queue a workflow or activity and go on at once with a handle to it."""
+        return self._command("spawn", callable_name(target), fn=target, args=args, kwargs=kwargs, spec=ChildSpec(None))
+
+    # --- time, signals ------------------------------------------------------------------------------------------------
+
+    def sleep(self, duration: float | timedelta) -> Command[None]:
+        """Wait, parked, for seconds or a timedelta."""
+        return self._command("sleep", "", spec=SleepSpec(to_seconds(duration), None))
+
+    def sleep_until(self, when: datetime) -> Command[None]:
+        """Wait, parked, until an aware time; one that has passed answers at once."""
+        if when.tzinfo is None:
+            raise UsageError(f"sleep_until takes an aware time, and {when!r} has no zone: add tzinfo, such as UTC")
+        return self._command("sleep", "", spec=SleepSpec(None, when.astimezone(UTC)))
+
+    @overload
+    def signal(
+        self, channel: Signal[T], *, timeout: float | timedelta | None = None, latest: bool = False
+    ) -> Command[T]: ...
+    @overload
+    def signal(
+        self, channel: Signal[T], *, timeout: float | timedelta, default: D, latest: bool = False
+    ) -> Command[T | D]: ...
+    @overload
+    def signal(
+        self, channel: str, *, timeout: float | timedelta | None = None, default: Any = ..., latest: bool = False
+    ) -> Command[Any]: ...
+    def signal(
+        self,
+        channel: Signal[Any] | str,
+        *,
+        timeout: float | timedelta | None = None,
+        default: Any = _NO_DEFAULT,
+        latest: bool = False,
+    ) -> Command[Any]:
+        """Take the next unconsumed payload of a channel, first in first out, waiting for one, parked.
+
+        On timeout SignalTimeout, or ``default`` if one is given; ``timeout=0`` polls and parks nothing. ``latest=True``
+        takes the newest and drops the older ones. A payload that does not fit is consumed and raises SignalPayloadError.
+        """
+        name, type_ = (channel.name, channel.type) if isinstance(channel, Signal) else (channel, Any)
+        has_default = default is not _NO_DEFAULT
+        seconds = None if timeout is None else to_seconds(timeout)
+        spec = SignalSpec(type_, seconds, default if has_default else None, has_default, latest)
+        return self._command("signal", name, spec=spec)
+
+    def send(self, run_id: str, channel: Signal[T] | str, value: T) -> Command[None]:
+        """Send a signal to any run, exactly once. RunNotFound and RunFinished are raised at the yield."""
+        name = channel.name if isinstance(channel, Signal) else channel
+        return self._command("send", name, spec=SendSpec(run_id, value))
+
+    # --- composites ---------------------------------------------------------------------------------------------------
+
+    @overload
+    def all(self) -> Command[tuple[()]]: ...
+    @overload
+    def all(self, a: Member[T1], /) -> Command[tuple[T1]]: ...
+    @overload
+    def all(self, a: Member[T1], b: Member[T2], /) -> Command[tuple[T1, T2]]: ...
+    @overload
+    def all(self, a: Member[T1], b: Member[T2], c: Member[T3], /) -> Command[tuple[T1, T2, T3]]: ...
+    @overload
+    def all(
+        self, a: Member[T1], b: Member[T2], c: Member[T3], d: Member[T4], /
+    ) -> Command[tuple[T1, T2, T3, T4]]: ...
+    @overload
+    def all(
+        self, a: Member[T1], b: Member[T2], c: Member[T3], d: Member[T4], e: Member[T5], /
+    ) -> Command[tuple[T1, T2, T3, T4, T5]]: ...
+    @overload
+    def all(
+        self, a: Member[T], b: Member[T], c: Member[T], d: Member[T], e: Member[T], f: Member[T], /, *more: Member[T]
+    ) -> Command[tuple[T, ...]]: ...
+    def all(self, *members: Any) -> Command[Any]:
+        """Run the members side by side and answer their values as a tuple, in order. The first error decides it."""
+        return self._command("all", "", members=_checked(members, "all"), spec=AllSpec(False, None, False))
+
+    @overload
+    def gather(self, members: Iterable[Member[T]], *, limit: int | None = None) -> Command[list[T]]: ...
+    @overload
+    def gather(
+        self, members: Iterable[Member[T]], *, limit: int | None = None, return_errors: Literal[True]
+    ) -> Command[list[T | Exception]]: ...
+    def gather(
+        self, members: Iterable[Any], *, limit: int | None = None, return_errors: bool = False
+    ) -> Command[Any]:
+        """``all`` over an iterable, answered as a list; at most ``limit`` members run at once.
+
+        With ``return_errors`` a member's failure is its value, and nothing decides early.
+        """
+        if limit is not None and limit < 1:
+            raise UsageError(f"gather(limit={limit!r}) would never run anything: give at least 1, or None")
+        spec = AllSpec(True, limit, return_errors)
+        return self._command("all", "", members=_checked(tuple(members), "gather"), spec=spec)
+
+    @overload
+    def race(self, a: Member[T1], /) -> Command[Winner[T1]]: ...
+    @overload
+    def race(self, a: Member[T1], b: Member[T2], /) -> Command[Winner[T1 | T2]]: ...
+    @overload
+    def race(self, a: Member[T1], b: Member[T2], c: Member[T3], /) -> Command[Winner[T1 | T2 | T3]]: ...
+    @overload
+    def race(self, a: Member[T1], b: Member[T2], c: Member[T3], d: Member[T4], /) -> Command[Winner[T1 | T2 | T3 | T4]]: ...
+    @overload
+    def race(
+        self, a: Member[T], b: Member[T], c: Member[T], d: Member[T], e: Member[T], /, *more: Member[T]
+    ) -> Command[Winner[T]]: ...
+    def race(self, *members: Any) -> Command[Any]:
+        """Run the members side by side and answer with the first one; its error, if it was one, is raised.
+
+        Losing waits are dropped, losing branches get Cancelled, losing async steps are cancelled.
+        """
+        if not members:
+            raise UsageError("a race of nothing is never won: give it at least one command")
+        return self._command("race", "", members=_checked(members, "race"))
+
+    # --- state, options -----------------------------------------------------------------------------------------------
+
+    def publish(self, **values: Any) -> Command[None]:
+        """Merge these into the run's visible state, kept after its end."""
+        return self._command("publish", "", kwargs=values)
+
+    def options(
+        self,
+        *,
+        name: str | None = None,
+        key: str | None = None,
+        retry: RetryPolicy | int | None = None,
+        timeout: float | timedelta | None = None,
+        queue: str | None = None,
+        priority: int | None = None,
+        delay: float | timedelta | None = None,
+        at: datetime | None = None,
+        metadata: Mapping[str, str] | None = None,
+        parent_close: ParentClose | None = None,
+    ) -> Context:
+        """A context with these options for the next call."""
+        if key == "":
+            raise ValueError("an idempotency key is a non-empty str")
+        given = CallOptions(
+            name=name,
+            key=key,
+            retry=None if retry is None else RetryPolicy.of(retry),
+            timeout=None if timeout is None else to_seconds(timeout),
+            queue=queue,
+            priority=priority,
+            delay=None if delay is None else to_seconds(delay),
+            at=at,
+            metadata=metadata,
+            parent_close=parent_close,
+        )
+        return Context(self._driver, given)
+
+    # --- plain calls --------------------------------------------------------------------------------------------------
+
+    def now(self) -> datetime:
+        """The time of the last answer: the same in every replay."""
+        return self._driven("now").now()
+
+    def uuid(self) -> UUID:
+        """A random-looking UUID, the same in every replay."""
+        return self._driven("uuid").uuid()
+
+    @property
+    def random(self) -> Random:
+        """A generator of random numbers, the same in every replay, seeded anew after each command."""
+        return self._driven("random").random()
+
+    @property
+    def log(self) -> RunLog:
+        """A logger with the run's id, silent in replay."""
+        return RunLog(self._driver)
+
+    @property
+    def info(self) -> Info:
+        """What the run knows of itself."""
+        return self._driven("info").info()
+
+    @property
+    def replaying(self) -> bool:
+        """Whether recorded answers are being fed."""
+        return self._driver is not None and self._driver.replaying
+
+    def handle(self, child_id: str) -> ChildHandle:
+        """A handle to a child of this run by its id."""
+        return ChildHandle(self, child_id, "", None)
+
+    def _command(self, kind: Any, name: str, **parts: Any) -> Command[Any]:
+        return Command(self._driver, kind, name, options=self._options, **parts)
+
+    def _driven(self, what: str) -> Driver:
+        if self._driver is None:
+            raise UsageError(f"ctx.{what} needs a run: this context was made by hand")
+        return self._driver
+
+
+def _checked(members: tuple[Any, ...], what: str) -> tuple[Any, ...]:
+    for index, member in enumerate(members):
+        if not isinstance(member, (Command, Generator)):
+            raise UsageError(
+                f"member {index} of {what} is {type(member).__name__}, not a command or a branch: "
+                f"give ctx.step(...), ctx.child(...) or a generator"
+            )
+    return cast("tuple[Any, ...]", members)
+
+

@@ -1,0 +1,88 @@
+"""How a run ends, and what looks like a fault of the code instead (DESIGN section 5, rule 10).
+
+An exception that leaves a workflow ends the run, unless it looks like a fault of the code or the worker and no recorded
+failure is in its chain: then the run blocks, so that a bad deploy kills nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from runnerq.errors import UsageError
+from runnerq.serialization.failures import recorded_failure
+
+CODE_FAULTS: tuple[type[BaseException], ...] = (
+    AttributeError, NameError, TypeError, LookupError, AssertionError, ImportError,
+    RecursionError, MemoryError, UsageError,
+)  # fmt: skip
+WORKER_FAULTS: tuple[type[BaseException], ...] = (ImportError, MemoryError)
+
+
+class Returned(msgspec.Struct, frozen=True):
+    """The workflow returned this value."""
+
+    value: Any
+
+
+class Raised(msgspec.Struct, frozen=True):
+    """The workflow raised this."""
+
+    error: BaseException
+
+
+class Blocked(BaseException):
+    """The run cannot go on with this code: divergence (nothing is written) or a fault of the code.
+
+    A BaseException, and never thrown into user code, so that no ``except`` of a workflow sees it.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        position: str | None = None,
+        recorded: str | None = None,
+        asked: str | None = None,
+        line: str | None = None,
+        error: BaseException | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.position = position
+        self.recorded = recorded
+        self.asked = asked
+        self.line = line
+        self.error = error
+
+    @property
+    def by_worker(self) -> bool:
+        """Whether it is a fault of this worker rather than of the code: another attempt may do."""
+        return isinstance(self.error, WORKER_FAULTS)
+
+
+def chain(error: BaseException) -> Iterator[BaseException]:
+    """The exception, its causes and contexts, and the members of groups among them; each once."""
+    seen: set[int] = set()
+    todo: list[BaseException | None] = [error]
+    while todo:
+        at = todo.pop()
+        if at is None or id(at) in seen:
+            continue
+        seen.add(id(at))
+        yield at
+        todo += [at.__cause__, at.__context__]
+        if isinstance(at, BaseExceptionGroup):
+            todo += at.exceptions
+
+
+def is_code_fault(error: BaseException) -> bool:
+    return isinstance(error, CODE_FAULTS) and not any(recorded_failure(at) is not None for at in chain(error))
+
+
+def is_exhausted(error: BaseException) -> bool:
+    """Whether a recorded failure of used-up attempts is in the chain: the run is then a dead letter."""
+    records = (recorded_failure(at) for at in chain(error))
+    return any(record is not None and record.retryable for record in records)

@@ -1,0 +1,31 @@
+"""Options of one call in a workflow, as ``ctx.options(...)`` takes them. Call options beat decorator options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+
+from runnerq.retry import RetryPolicy
+
+ParentClose = Literal["cancel", "abandon"]
+
+
+class CallOptions(msgspec.Struct, frozen=True):
+    """None means: as declared. Durations are seconds."""
+
+    name: str | None = None
+    key: str | None = None
+    retry: RetryPolicy | None = None
+    timeout: float | None = None
+    queue: str | None = None
+    priority: int | None = None
+    delay: float | None = None
+    at: datetime | None = None
+    metadata: Mapping[str, str] | None = None
+    parent_close: ParentClose | None = None
+
+
+DEFAULTS = CallOptions()

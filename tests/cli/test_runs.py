@@ -1,0 +1,139 @@
+"""The verbs about runs, on a real database and with a real worker process."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from runnerq.ids import new_run_id
+
+Call = Callable[..., Result]
+Answer = Callable[..., Any]
+Worker = subprocess.Popen[str]
+
+
+def test_a_started_run_is_waited_for_and_its_result_is_json(worker: Worker, answer: Answer) -> None:
+    assert answer("start", "greeting", '"Ada"', "--wait=60s") == {"text": "Hello, Ada!"}
+
+
+def test_the_id_alone_is_printed_so_that_a_shell_can_keep_it(runnerq: Call, answer: Answer) -> None:
+    run_id = runnerq("start", "nobody_serves_this", "1", "[2]").stdout.strip()
+    shown = answer("show", run_id, "-o", "json")
+    assert (shown["id"], shown["workflow"], shown["status"]) == (run_id, "nobody_serves_this", "pending")
+
+
+def test_a_key_makes_one_run(runnerq: Call, answer: Answer) -> None:
+    first = answer("start", "keyed", "--key", "order-1", "-o", "json")
+    second = runnerq("start", "keyed", "--key", "order-1", "-o", "json")
+    assert (first["created"], json.loads(second.stdout)) == (True, {"id": first["id"], "created": False})
+    assert "was there before" in second.stderr
+
+
+def test_a_signal_wakes_a_run_and_result_waits_for_it(worker: Worker, runnerq: Call, answer: Answer) -> None:
+    run_id = runnerq("start", "waiting").stdout.strip()
+    not_yet = runnerq("result", run_id)
+    assert (not_yet.exit_code, not_yet.stdout) == (124, "")
+    assert "add --wait" in not_yet.stderr
+    assert runnerq("send", run_id, "go", "7").exit_code == 0
+    assert answer("result", run_id, "--wait") == 7
+    assert answer("result", run_id) == 7
+    shown = answer("show", run_id, "-o", "json")
+    assert (shown["status"], shown["state"], shown["result"], shown["version"]) == (
+        "completed",
+        {"stage": "waiting"},
+        7,
+        2,
+    )
+
+
+def test_history_is_a_table_and_json(worker: Worker, runnerq: Call, answer: Answer) -> None:
+    run_id = runnerq("start", "greeting", '"Bo"').stdout.strip()
+    answer("result", run_id, "--wait")
+    entries = answer("history", run_id, "-o", "json")
+    assert [(entry["kind"], entry["name"], entry["state"]) for entry in entries] == [
+        ("started", "greeting", "answered"),
+        ("step", "greet", "answered"),
+    ]
+    assert entries[1]["value"] == {"text": "Hello, Bo!"}
+    table = runnerq("history", run_id).stdout
+    assert "greet" in table
+    assert "Hello, Bo!" in table
+    assert "\x1b[" not in table
+
+
+def test_a_failed_run_is_exit_code_1_with_its_error(worker: Worker, runnerq: Call) -> None:
+    done = runnerq("start", "failing", "--wait=60s")
+    assert done.exit_code == 1
+    assert "ended as dead_letter: ValueError: boom" in done.stderr
+    assert done.stderr.count("\n") == 2  # the id, and the error in one line
+    assert done.stdout == ""
+    run_id = done.stderr.split()[1]
+    shown = runnerq("show", run_id).stdout
+    assert "ValueError: boom" in shown
+
+
+def test_a_wait_that_is_too_short_is_exit_code_124(runnerq: Call) -> None:
+    done = runnerq("start", "nobody_serves_this", "--wait=10ms")
+    assert done.exit_code == 124
+    assert "pending" in done.stderr
+
+
+def test_lists_are_filtered_and_paged(runnerq: Call, answer: Answer) -> None:
+    ids = [runnerq("start", "listed", "--key", f"list-{n}").stdout.strip() for n in range(3)]
+    page = answer("list", "--workflow", "listed", "--limit", "2", "-o", "json")
+    assert [run["id"] for run in page["items"]] == ids[:0:-1]
+    rest = answer("list", "--workflow", "listed", "--cursor", page["next"], "-o", "json")
+    assert ([run["id"] for run in rest["items"]], rest["next"]) == (ids[:1], None)
+    assert answer("list", "--key-prefix", "list-1", "-o", "json")["items"][0]["key"] == "list-1"
+    assert answer("list", "--status", "blocked", "-o", "json") == {"items": [], "next": None}
+    table = runnerq("list", "--workflow", "listed", "--limit", "2")
+    assert ids[2] in table.stdout
+    assert f"--cursor {ids[1]}" in table.stderr
+
+
+def test_a_cancel_ends_a_run_that_never_started_and_a_second_changes_nothing(runnerq: Call) -> None:
+    run_id = runnerq("start", "nobody_serves_this").stdout.strip()
+    assert "asked" in runnerq("cancel", run_id, "--reason", "no more").stderr
+    again = runnerq("cancel", run_id)
+    assert (again.exit_code, "is cancelled" in again.stderr) == (0, True)
+    result = runnerq("result", run_id)
+    assert (result.exit_code, "no more" in result.stderr) == (1, True)
+    assert runnerq("send", run_id, "go").exit_code == 4
+
+
+@pytest.mark.parametrize("command", [("show",), ("history",), ("result",), ("cancel",), ("send",)])
+def test_an_unknown_run_is_exit_code_3_in_one_line(runnerq: Call, command: tuple[str, ...]) -> None:
+    done = runnerq(*command, new_run_id(), *(("go",) if command == ("send",) else ()))
+    assert done.exit_code == 3
+    assert done.stderr.startswith("Error: there is no run")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("show", "abc"), "not a run id"),
+        (("start", "x", "{bad"), "is not JSON"),
+        (("start", "x", "@/no/such/file"), "cannot be read"),
+        (("start", "x", "NaN"), "cannot be stored"),
+        (("start", "x", "--key", ""), "--key is empty"),
+        (("start", "x", "--wait", "[1]"), "put --wait last"),
+        (("list", "--metadata", "nothing"), "NAME=VALUE"),
+        (("list", "--status", "exploded"), "exploded"),
+        (("list", "--limit", "0"), "0"),
+    ],
+)
+def test_wrong_usage_is_exit_code_2(runnerq: Call, arguments: tuple[str, ...], says: str) -> None:
+    done = runnerq(*arguments)
+    assert (done.exit_code, says in done.stderr, done.stdout) == (2, True, ""), done.stderr
+
+
+def test_an_argument_is_read_from_a_file(runnerq: Call, answer: Answer, worker: Worker, tmp_path: Path) -> None:
+    (tmp_path / "name.json").write_text('"Cleo"')
+    assert answer("start", "greeting", f"@{tmp_path / 'name.json'}", "--wait") == {"text": "Hello, Cleo!"}

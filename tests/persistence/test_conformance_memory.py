@@ -1,0 +1,48 @@
+"""The in-memory storage keeps the storage protocol."""
+
+from __future__ import annotations
+
+import pytest
+
+from runnerq.clock import ManualClock
+from runnerq.persistence.memory import MemoryStorage
+from runnerq.persistence.protocol import Storage
+
+pytest.register_assert_rewrite("runnerq.testing.conformance")
+
+from runnerq.testing.conformance import *  # noqa: E402, F403 - after the rewrite; the suite is what is run
+
+
+class MemoryWorld:
+    """A storage whose clock is a test's."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.memory = MemoryStorage(self.clock)
+
+    @property
+    def storage(self) -> Storage:
+        return self.memory
+
+    async def another(self) -> Storage:
+        return self.memory
+
+    async def advance(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+
+    async def lose_wake(self, run_id: str) -> None:
+        with self.memory.writing() as (book, now):
+            row = book.open[run_id]
+            assert row.state == "pending"
+            row.state = "waiting"
+            row.parked_at = now
+            row.needs = row.park.needs
+
+    async def forget_worker(self, worker_id: int) -> None:
+        with self.memory.writing() as (book, _):
+            del book.workers[worker_id]
+
+
+@pytest.fixture
+def world() -> MemoryWorld:
+    return MemoryWorld()

@@ -1,0 +1,182 @@
+"""Postgres servers for tests, and a fresh database for each test that asks.
+
+    postgres_dsn      session   a superuser's DSN: $RUNNERQ_TEST_DSN, else a container, else an embedded server
+    postgres15_dsn    session   the same of PostgreSQL 15; skips where its binaries are not on the machine
+    database          function  the DSN of a fresh, empty database on postgres_dsn
+    module_database   module    the same, one for a test module
+    database15        function  the DSN of a fresh, empty database on postgres15_dsn
+
+All are plain values, to be had in sync and async tests alike. A test that needs more of them uses
+``with fresh_database(postgres_dsn) as dsn``. Servers may run with fsync off; a test that crashes a server brings its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import tempfile
+import threading
+import uuid
+import warnings
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+from urllib.parse import quote, urlsplit, urlunsplit
+
+import asyncpg
+import pytest
+
+from runnerq.persistence.embedded import EmbeddedPostgres
+from runnerq.persistence.embedded.binaries import Binaries
+
+T = TypeVar("T")
+
+POSTGRES_15 = Binaries(Path("/usr/lib/postgresql/15/bin"))
+THROW_AWAY = {"fsync": "off", "full_page_writes": "off", "max_connections": "300"}
+"""What a server may do whose data nobody will miss. synchronous_commit stays on: tests rely on what it means."""
+
+DOCKER_PATIENCE = 2
+"""Seconds in which a Docker engine must answer to be used."""
+
+
+def lacking(what: str) -> NoReturn:
+    """Skip the test for something that this machine does not have; in CI that is an error."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"{what}; in CI nothing may be lacking", pytrace=False)
+    pytest.skip(what)
+
+
+def run_apart(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end in a thread and loop of its own, so that it can be called from anywhere."""
+    answers: list[T] = []
+    errors: list[BaseException] = []
+
+    def body() -> None:
+        try:
+            answers.append(asyncio.run(work))
+        except BaseException as error:  # noqa: BLE001 - handed to the caller below
+            errors.append(error)
+
+    thread = threading.Thread(target=body)
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return answers[0]
+
+
+async def execute(dsn: str, statement: str) -> None:
+    """Run one statement on a connection of its own."""
+    connection = await asyncpg.connect(dsn)
+    try:
+        await connection.execute(statement)
+    finally:
+        await connection.close()
+
+
+async def fetch_value(dsn: str, query: str) -> Any:
+    """The first value of a query's answer, asked on a connection of its own."""
+    connection = await asyncpg.connect(dsn)
+    try:
+        return await connection.fetchval(query)
+    finally:
+        await connection.close()
+
+
+def with_database(dsn: str, name: str) -> str:
+    """The same server, another database."""
+    return urlunsplit(urlsplit(dsn)._replace(path="/" + quote(name)))
+
+
+@contextmanager
+def fresh_database(server: str, *, template: str = "template0") -> Iterator[str]:
+    """A new database on this server, a copy of ``template``; dropped at the end, whoever is still connected."""
+    name = f"rqtest_{uuid.uuid4().hex[:16]}"
+    run_apart(execute(server, f'create database "{name}" template "{template}"'))
+    try:
+        yield with_database(server, name)
+    finally:
+        run_apart(execute(server, f'drop database if exists "{name}" with (force)'))
+
+
+@contextmanager
+def open_folder() -> Iterator[Path]:
+    """A new folder with a short name that every account can reach, unlike pytest's own; deleted at the end."""
+    folder = Path(tempfile.mkdtemp(prefix="runnerq-test-", dir="/tmp"))
+    folder.chmod(0o755)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+@contextmanager
+def embedded_server(binaries: Binaries | None = None) -> Iterator[str]:
+    """An embedded server with throw-away data."""
+    with open_folder() as folder:
+        server = EmbeddedPostgres(folder, settings=THROW_AWAY, binaries=binaries)
+        yield run_apart(server.open())
+        run_apart(server.close())
+
+
+@contextmanager
+def container() -> Iterator[str | None]:
+    """A server in a container; None without a Docker engine that answers and can start it."""
+    try:
+        import docker
+        from testcontainers.postgres import PostgresContainer
+
+        docker.from_env(timeout=DOCKER_PATIENCE).ping()
+        server = PostgresContainer("postgres:18-alpine", driver=None)
+        server.with_command(" ".join(["postgres", *(f"-c {name}={value}" for name, value in THROW_AWAY.items())]))
+        server.start()
+    except Exception as error:  # noqa: BLE001 - whatever it is, there is no such server
+        if not isinstance(error, ImportError) and Path("/var/run/docker.sock").exists():
+            warnings.warn(f"Docker is there, but gave no Postgres: {error}", stacklevel=2)
+        yield None
+        return
+    try:
+        yield server.get_connection_url()
+    finally:
+        server.stop()
+
+
+@pytest.fixture(scope="session")
+def postgres_dsn() -> Iterator[str]:
+    if given := os.environ.get("RUNNERQ_TEST_DSN"):
+        yield given
+        return
+    with container() as dsn:
+        if dsn is not None:
+            yield dsn
+            return
+    with embedded_server() as dsn:
+        yield dsn
+
+
+@pytest.fixture(scope="session")
+def postgres15_dsn() -> Iterator[str]:
+    if not POSTGRES_15.postgres.exists():
+        lacking(f"PostgreSQL 15 is not in {POSTGRES_15.folder}")
+    with embedded_server(POSTGRES_15) as dsn:
+        yield dsn
+
+
+@pytest.fixture
+def database(postgres_dsn: str) -> Iterator[str]:
+    with fresh_database(postgres_dsn) as dsn:
+        yield dsn
+
+
+@pytest.fixture(scope="module")
+def module_database(postgres_dsn: str) -> Iterator[str]:
+    with fresh_database(postgres_dsn) as dsn:
+        yield dsn
+
+
+@pytest.fixture
+def database15(postgres15_dsn: str) -> Iterator[str]:
+    with fresh_database(postgres15_dsn) as dsn:
+        yield dsn

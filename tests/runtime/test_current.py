@@ -1,0 +1,65 @@
+"""rq.current() and the idempotency key."""
+
+from __future__ import annotations
+
+import pytest
+
+from runnerq.errors import Cancelled, UsageError
+from runnerq.runtime.current import CURRENT, Current, current, idempotency_key
+
+
+def a_current(**options: object) -> Current:
+    return Current(run_id="r", workflow="checkout", name="charge", entry="4", **options)  # type: ignore[arg-type]
+
+
+def test_outside_a_step_it_says_so() -> None:
+    with pytest.raises(UsageError, match="outside a step"):
+        current()
+
+
+def test_inside_a_step_it_is_the_attempt() -> None:
+    mine = a_current(attempt=2)
+    token = CURRENT.set(mine)
+    try:
+        assert current() is mine
+    finally:
+        CURRENT.reset(token)
+
+
+def test_the_key_of_a_step_is_the_same_for_every_attempt() -> None:
+    assert a_current(attempt=1).idempotency_key == a_current(attempt=2).idempotency_key == "r:1:4:step:charge"
+
+
+def test_the_key_differs_with_each_of_its_parts() -> None:
+    whole = ("r", 1, "4", "step", "charge")
+    others = [("s", *whole[1:]), ("r", 2, *whole[2:]), ("r", 1, "5", *whole[3:]), ("r", 1, "4", "undo", "charge")]
+    others.append(("r", 1, "4", "step", "refund"))
+    keys = {idempotency_key(*each) for each in [whole, *others]}  # type: ignore[arg-type]
+    assert len(keys) == 6
+
+
+@pytest.mark.parametrize("name", ["charge:4", "café", "a b", "x" * 65, "", "\ud800", "a\n", "~" + "0" * 24])
+def test_a_name_that_is_not_plain_still_makes_a_short_printable_key(name: str) -> None:
+    key = idempotency_key("01890000-0000-7000-8000-000000000000", 1, "5.1.2", "step", name)
+    assert key.isascii()
+    assert key.isprintable()
+    assert " " not in key
+    assert len(key) < 120
+    assert key.count(":") == 4
+    assert key != idempotency_key("01890000-0000-7000-8000-000000000000", 1, "5.1.2", "step", name + "!")
+
+
+def test_a_heartbeat_keeps_the_last_details() -> None:
+    mine = a_current()
+    mine.heartbeat({"row": 1})
+    mine.heartbeat()
+    assert mine.details == {"row": 1}
+
+
+def test_a_heartbeat_after_a_cancel_raises_in_a_sync_step_only() -> None:
+    for_thread = a_current(is_async=False, cancelled=True, cancel_reason="not wanted")
+    with pytest.raises(Cancelled) as raised:
+        for_thread.heartbeat("last")
+    assert raised.value.reason == "not wanted"
+    assert for_thread.details == "last"
+    a_current(is_async=True, cancelled=True).heartbeat()
