@@ -7,7 +7,7 @@
     database15        function  the DSN of a fresh, empty database on postgres15_dsn
 
 All are plain values, to be had in sync and async tests alike. A test that needs more of them uses
-``with fresh_database(postgres_dsn) as dsn``. Servers may run with fsync off; a test that crashes a server brings its own.
+``with fresh_database(postgres_dsn) as dsn``. Servers may run with fsync off: a test that crashes one brings its own.
 """
 
 from __future__ import annotations

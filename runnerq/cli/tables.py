@@ -98,9 +98,10 @@ def run_table(run: RunInfo, state: dict[str, Any], block: BlockRecord | None, re
 
 def history_table(entries: Sequence[Entry]) -> Table:
     """One line an entry, with the times of day when it was asked and answered."""
-    table = _table("#", "kind", "name", "state", "asked", "answered", "took", "value / error")
+    table = _table("#", "kind", "name", "state", "asked", "answered", "value / error")
+    for column in table.columns[:-1]:
+        column.no_wrap = True
     for entry in entries:
-        took = "" if entry.answered_at is None else f"{(entry.answered_at - entry.asked_at).total_seconds():.3f} s"
         table.add_row(
             entry.position,
             entry.kind,
@@ -108,7 +109,6 @@ def history_table(entries: Sequence[Entry]) -> Table:
             Text(entry.state, STATE_STYLES[entry.state]),
             _time_of_day(entry.asked_at),
             "" if entry.answered_at is None else _time_of_day(entry.answered_at),
-            took,
             _value(entry),
         )
     return table

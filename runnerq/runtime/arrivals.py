@@ -4,6 +4,8 @@ Rules (DESIGN section 5, rule 3)
 - A signal's time is when it was received, a child's when it ended, a timer's when it was due.
 - A signal received by the deadline of a wait wins, even if the worker comes later; so a wait times out only when the
   mailbox was read after its deadline.
+- A reading looks for the ends of some children. One that is waited for later may have ended before that reading, and
+  then nothing tells of it any more: the mailbox must be read again.
 - What one arrival makes the workflow ask for competes at once with what is still to be fed.
 """
 
@@ -54,17 +56,32 @@ class Arrivals:
         self._heap: list[tuple[datetime, tuple[int, ...], int, Leaf]] = []
         self._count = 0
         self._taken: set[int] = set()
+        self._looked_for: set[str] = set()
         self.read_at: datetime | None = None
 
-    def read(self, signals: Sequence[Mail], outcomes: Iterable[Outcome], now: datetime) -> None:
-        """Take a fresh reading of the mailbox; what was consumed and is not written yet stays consumed."""
+    def read(
+        self, signals: Sequence[Mail], outcomes: Iterable[Outcome], now: datetime, looked_for: Iterable[str]
+    ) -> None:
+        """Take a fresh reading of the mailbox; what was consumed and is not written yet stays consumed.
+
+        ``looked_for`` are the children whose ends it would have shown.
+        """
         self._signals = {}
         for mail in signals:
             if mail.id not in self._taken:
                 self._signals.setdefault(mail.channel, []).append(mail)
         for outcome in outcomes:
             self._outcomes[outcome.run_id] = outcome
+        self._looked_for = set(looked_for)
         self.read_at = now
+
+    def started(self, children: Iterable[str]) -> None:
+        """These did not exist when the mailbox was last read, so that their ends are still to come."""
+        self._looked_for.update(children)
+
+    def may_have_missed(self, child: str) -> bool:
+        """Whether its end may lie before the last reading, which did not look for it."""
+        return child not in self._looked_for and child not in self._outcomes
 
     def forget_taken(self, ids: Iterable[int]) -> None:
         """These are consumed on record: they will not be read again."""

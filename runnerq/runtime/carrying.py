@@ -17,9 +17,11 @@ from typing import Any, TypeAlias, assert_never
 
 import msgspec
 
+from runnerq.errors import StorageRefused
 from runnerq.persistence.records import Attempt, Claimed, Sent
 from runnerq.runtime.attempts import Result, Running
 from runnerq.runtime.calls import asking_of, call_of, signal_of
+from runnerq.runtime.effects import Answer
 from runnerq.runtime.facts import StepFacts
 from runnerq.runtime.failing import sent_failure
 from runnerq.runtime.services import Services
@@ -184,16 +186,15 @@ class Carrying:
         if leaf.command.kind == "send":
             effects.send(signal_of(leaf, self._claimed), partial(self._sent, leaf, spec.run_id))
         else:
-            cancelled = partial(self._cancelled, leaf, spec.run_id)
-            effects.cancel([spec.run_id], f"cancelled by run {self._claimed.id}", cancelled)
+            reason = f"cancelled by run {self._claimed.id}"
+            effects.cancel(spec.run_id, reason, partial(self._cancelled, leaf, spec.run_id))
 
-    def _sent(self, leaf: Leaf, run_id: str, sent: Sent) -> None:
-        failed = sent in (Sent.FINISHED, Sent.UNKNOWN)
+    def _sent(self, leaf: Leaf, run_id: str, sent: Answer) -> None:
+        failed = sent not in (Sent.SENT, Sent.DUPLICATE)
         self._effect_ended(leaf, sent_failure(run_id, sent, self._services.modules) if failed else None, None)
 
-    def _cancelled(self, leaf: Leaf, run_id: str, answers: list[Sent]) -> None:
-        sent = answers[0]
-        failed = sent is Sent.UNKNOWN
+    def _cancelled(self, leaf: Leaf, run_id: str, sent: Answer) -> None:
+        failed = sent is Sent.UNKNOWN or isinstance(sent, StorageRefused)
         failure = sent_failure(run_id, sent, self._services.modules) if failed else None
         self._effect_ended(leaf, failure, sent is Sent.SENT)
 

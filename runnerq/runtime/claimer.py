@@ -33,7 +33,8 @@ FIRST_LOOK = 0.02
 DUE_BATCH = 500
 DUE_SLACK = 0.001
 """Seconds added to a due time: the database's clock decides, and looking early costs a look."""
-RELEASE_INTERVAL = 1.0
+RELEASE_INTERVAL, RELEASE_MOST = 1.0, 30.0
+"""Seconds between two givings back; where they fail (a run's row may be held by somebody's transaction), doubling."""
 AWAY_FIRST, AWAY_MOST = 0.05, 5.0
 
 _NEVER = float("inf")
@@ -93,6 +94,7 @@ class Claimer:
         self._vain = 0
         self._thirsty: list[tuple[int, asyncio.Future[None]]] = []
         self._failures = 0
+        self._unreleased = 0
         self.claims = 0
 
     # --- news ---------------------------------------------------------------------------------------------------------
@@ -185,14 +187,12 @@ class Claimer:
             await self._sleep(wait)
             if self._stopping:
                 return
-        now = self._loop.time()
-        if self._release_at <= now:
-            await self._storage.release(self._worker_id, self._held())
-            self._release_at = self._loop.time() + jittered(RELEASE_INTERVAL)
-        if self._due_at <= now:
+        if self._due_at <= self._loop.time():
             await self._wake_due()
         if self._look_at <= self._loop.time() and self._free() > 0 and not self._stopping:
             await self._claim()
+        if self._release_at <= self._loop.time() and not self._stopping:
+            await self._give_back()
 
     def _next(self) -> float:
         """When there is something to do; news may bring it forward."""
@@ -213,6 +213,20 @@ class Claimer:
             timer.cancel()
             self._asleep = None
 
+    async def _give_back(self) -> None:
+        try:
+            await self._storage.release(self._worker_id, self._held())
+        except SchemaError:
+            raise
+        except Exception as error:  # noqa: BLE001 - claims go on where this fails, even for good
+            self._unreleased += 1
+            wait = doubling(self._unreleased, RELEASE_INTERVAL, RELEASE_MOST)
+            log.warning("giving back what is not held failed; next try in %.2g s: %r", wait, error)
+        else:
+            self._unreleased = 0
+            wait = jittered(RELEASE_INTERVAL)
+        self._release_at = self._loop.time() + wait
+
     def _back_off(self, what: str) -> None:
         self._failures += 1
         wait = doubling(self._failures, AWAY_FIRST, AWAY_MOST)
@@ -220,14 +234,14 @@ class Claimer:
         self._not_before = self._loop.time() + wait
 
     async def _wake_due(self) -> None:
-        self._expected = _NEVER
-        woken = await self._storage.wake_due(DUE_BATCH)
-        now = self._loop.time()
-        self._vain = 0 if woken else self._vain + 1
-        self._due_at = now if woken == DUE_BATCH else self._expected
-        # Nothing woken: the claim's reply says when to look again.
-        self._look_at = now
+        # Whatever comes of it, the next claim's reply says when to look again.
+        self._expected = self._due_at = _NEVER
+        self._look_at = self._loop.time()
         self._pause = FIRST_LOOK
+        woken = await self._storage.wake_due(DUE_BATCH)
+        self._vain = 0 if woken else self._vain + 1
+        if woken == DUE_BATCH:
+            self._due_at = self._loop.time()
 
     async def _claim(self) -> None:
         limit = min(self._free(), LARGEST_CLAIM)

@@ -11,6 +11,7 @@ from runnerq.errors import (
     RunNotFound,
     SignalTimeout,
     StepError,
+    StorageRefused,
 )
 from runnerq.persistence.records import End, Outcome, Sent
 from runnerq.serialization.codec import Codec
@@ -38,8 +39,10 @@ def _own_error(text: str, modules: frozenset[str]) -> Exception:
         return StepError(cannot.failure.message, cannot.failure)
 
 
-def sent_failure(run_id: str, sent: Sent, modules: frozenset[str]) -> str:
-    """What a ``send`` to a run that cannot hear it records."""
+def sent_failure(run_id: str, sent: Sent | StorageRefused, modules: frozenset[str]) -> str:
+    """What a ``send`` or ``cancel`` of a run that cannot hear it records."""
+    if isinstance(sent, StorageRefused):
+        return record(sent, modules, retryable=False)
     refused = RunFinished(run_id) if sent is Sent.FINISHED else RunNotFound(run_id)
     return record(refused, modules, retryable=False)
 

@@ -13,6 +13,7 @@ from runnerq.runtime.failing import child_failure, signal_timeout
 from runnerq.serialization.codec import Codec
 from runnerq.serialization.failures import record
 from runnerq.workflow.interpreter import Interpreter
+from runnerq.workflow.tree import Leaf
 from runnerq.workflow.types import answer_type
 
 _decode = msgspec.json.decode
@@ -28,12 +29,14 @@ class Feeder:
     def feed(self, run: Interpreter, arrivals: Arrivals, now: datetime, consumed: list[int]) -> bool:
         """Feed what there is; ids of the signals taken go to ``consumed``.
 
-        Returns whether a wait may have timed out for which the mailbox must be read first. Raises Blocked.
+        Returns whether the mailbox must be read first for what is waited for now. Raises Blocked.
         """
+        children: list[Leaf] = []
         while run.end is None:
             if run.opened:
                 opened, run.opened = run.opened, []
                 arrivals.watch(opened, now)
+                children += [leaf for leaf in opened if leaf.command.kind == "child"]
             arrival = arrivals.next(run.leaves, now)
             if arrival is None:
                 if run.opened:
@@ -52,7 +55,10 @@ class Feeder:
                         run.fail(leaf.position, signal_timeout(leaf.command.name, self._modules), now)
                 case _:
                     assert_never(arrival)
-        return run.end is None and any(arrivals.stale_for(leaf, now) for leaf in run.timed())
+        return run.end is None and (
+            any(arrivals.stale_for(leaf, now) for leaf in run.timed())
+            or (bool(children) and _may_have_missed(children, run, arrivals))
+        )
 
     def _signal(self, run: Interpreter, came: SignalCame, now: datetime) -> None:
         leaf, text = came.leaf, came.mail.value or "null"
@@ -72,3 +78,10 @@ class Feeder:
             return
         text = outcome.result or "null"
         run.answer(leaf.position, text, run.decoded(leaf, text), now)
+
+
+def _may_have_missed(opened: list[Leaf], run: Interpreter, arrivals: Arrivals) -> bool:
+    """Whether one of these waits is for a child that may have ended unnoticed; one that was just asked for has not."""
+    new = {leaf.asked.child for leaf in run.new_children}
+    awaited = [leaf.asked.child for leaf in opened if run.leaves.get(leaf.position) is leaf]
+    return any(child is not None and child not in new and arrivals.may_have_missed(child) for child in awaited)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import datetime, timedelta
+from functools import partial
 from typing import assert_never
 
 from runnerq.errors import StorageRefused
@@ -86,7 +87,8 @@ class HeldWorkflow:
             except Blocked as blocked:
                 self._block(blocked)
                 return
-        self._arrivals.read(claimed.signals, claimed.outcomes, self._services.time.now())
+        ended = [outcome.run_id for outcome in claimed.outcomes]
+        self._arrivals.read(claimed.signals, claimed.outcomes, self._services.time.now(), ended)
         children = self._awaited_children()
         if any(not self._arrivals.knows(child) for child in children):
             self._read_mailbox(children)
@@ -110,8 +112,7 @@ class HeldWorkflow:
         if self._gone:
             return
         self._gone = True
-        if self._timer is not None:
-            self._timer.cancel()
+        self._disarm()
         self._carrying.drop()
         self._close()
 
@@ -133,9 +134,10 @@ class HeldWorkflow:
 
     def _read_mailbox(self, children: tuple[str, ...]) -> None:
         self._reading = True
-        self._services.mailroom.ask(Ask(run_id=self.run_id, children=children), self._mailbox_read)
+        read = partial(self._mailbox_read, children)
+        self._services.mailroom.ask(Ask(run_id=self.run_id, children=children), read)
 
-    def _mailbox_read(self, inbox: Inbox | None) -> None:
+    def _mailbox_read(self, children: tuple[str, ...], inbox: Inbox | None) -> None:
         self._reading = False
         if self._gone:
             return
@@ -144,7 +146,7 @@ class HeldWorkflow:
             return
         self._seen = inbox.seen
         self._services.time.sync(inbox.now)
-        self._arrivals.read(inbox.signals, inbox.outcomes, inbox.now)
+        self._arrivals.read(inbox.signals, inbox.outcomes, inbox.now, children)
         self._take_in(inbox.cancel)
 
     def _take_in(self, cancel: str | None) -> None:
@@ -228,9 +230,13 @@ class HeldWorkflow:
             recovered=bool(claimed.crashes) and any(row.kind in ("answered", "failed") for row in progress.rows),
         )
         self._consumed, carrying.attempts, carrying.settled = [], [], []
+        self._arrivals.started(child.id for child in turn.children)
         return turn
 
     def _submit(self, turn: Turn) -> None:
+        if turn.move is not GOING:
+            # Nothing may be fed between this turn and its verdict: what it leaves behind is what is on record.
+            self._disarm()
         self._turn = turn
         self._services.writer.submit(turn, self._written)
 
@@ -289,8 +295,6 @@ class HeldWorkflow:
         if due_at is not None:
             services.expect(services.time.until(due_at))
         self._gone = True
-        if self._timer is not None:
-            self._timer.cancel()
         services.cache.put(self.run_id, self.token, self._interpreter)
         services.released(self)
 
@@ -304,13 +308,13 @@ class HeldWorkflow:
             child for child, leaf in interpreter.children.items() if leaf.command.options.parent_close != "abandon"
         ]
         if open_children:
-            self._services.effects.cancel(open_children, f"its parent ended as {end.status}")
+            self._services.effects.cancel_children(open_children, f"its parent ended as {end.status}")
         self._let_go()
 
     def _send_cancels(self) -> None:
         if self._cancels:
             cancels, self._cancels = self._cancels, []
-            self._services.effects.cancel(cancels, "its parent no longer waits for it")
+            self._services.effects.cancel_children(cancels, "its parent no longer waits for it")
 
     def _refused(self, turn: Turn, refusal: StorageRefused) -> None:
         if isinstance(turn.move, Stuck):
@@ -360,9 +364,7 @@ class HeldWorkflow:
 
     def _arm(self) -> None:
         """Keep the timer that a park would have kept, while something of it runs."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._disarm()
         timed = self._interpreter.timed()
         if not timed and not self._carrying.failures and self._deadline is None:
             return
@@ -370,6 +372,11 @@ class HeldWorkflow:
         if due is not None:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(self._services.time.until(due) + 0.001, self._tick)
+
+    def _disarm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def _tick(self) -> None:
         self._timer = None

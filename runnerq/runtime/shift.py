@@ -48,7 +48,7 @@ from runnerq.runtime.mailroom import Mailroom
 from runnerq.runtime.maintenance import DueWaker, Reaper, Sweeper, Unblocker
 from runnerq.runtime.opening import timeout_of
 from runnerq.runtime.reading import DatabaseTime
-from runnerq.runtime.registry import Registry
+from runnerq.runtime.registry import Registry, Target
 from runnerq.runtime.services import HeldRun, Services
 from runnerq.runtime.threads import Threads
 from runnerq.runtime.writer import Writer
@@ -299,20 +299,23 @@ class Shift:
             self._write_apart(Turn(run_id=claimed.id, token=claimed.token, seen=claimed.seen, move=Back()))
             return
         self._slots.add(claimed.id)
-        held: HeldRun
-        if claimed.kind == "activity":
-            held = HeldActivity(claimed, target, self._services)
-        else:
-            held = HeldWorkflow(claimed, self._services, timeout_of(claimed, target), parked)
-        self._held[claimed.id] = held
         try:
+            held = self._made(claimed, target, parked)
+            self._held[claimed.id] = held
             held.begin()
         except Exception as error:  # noqa: BLE001 - one run that cannot be taken up must not stop the others
             log.exception("run %s of %s cannot be taken up", claimed.id, claimed.name)
-            self._held.pop(claimed.id).drop()
+            broken = self._held.pop(claimed.id, None)
+            if broken is not None:
+                broken.drop()
             self._free_slot(claimed.id)
             stuck = Stuck(message=f"taking it up failed: {error!r}", build=self._settings.build)
             self._write_apart(Turn(run_id=claimed.id, token=claimed.token, seen=claimed.seen, move=stuck))
+
+    def _made(self, claimed: Claimed, target: Target, parked: Interpreter | None) -> HeldRun:
+        if claimed.kind == "activity":
+            return HeldActivity(claimed, target, self._services)
+        return HeldWorkflow(claimed, self._services, timeout_of(claimed, target), parked)
 
     def _end_capped(self, capped: Sequence[Reaped]) -> None:
         for run in capped:

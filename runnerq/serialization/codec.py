@@ -148,10 +148,10 @@ class Codec:
         try:
             return self._decoders[type_]
         except KeyError:
-            decode = self._decoders[type_] = decoder_of(type_, str(what))
+            decode = self._decoders[type_] = decoder_of(type_, what)
             return decode
         except TypeError:  # a type form that cannot be hashed, such as Annotated with a list in it
-            return decoder_of(type_, str(what))
+            return decoder_of(type_, what)
 
 
 class _Argument:

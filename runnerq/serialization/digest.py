@@ -24,7 +24,7 @@ import msgspec
 from runnerq.errors import EncodingError
 from runnerq.serialization.codec import encoded
 from runnerq.serialization.nesting import MAX_DEPTH
-from runnerq.serialization.places import TOO_DEEP, Unstorable, convert
+from runnerq.serialization.places import NOT_FINITE, TOO_DEEP, Unstorable, convert
 from runnerq.serialization.shapes import Shape, shape_of
 
 _SIZE = 9
@@ -56,89 +56,97 @@ def digest(args: tuple[Any, ...], kwargs: dict[str, Any], key: bytes, what: obje
 
 def _canonical(value: Any, depth: int) -> Any:
     """The value as builtins that encode the same for equal values."""
-    # Loops and not comprehensions: in Python 3.11 those take a second frame a level, and 500 levels must fit.
+    # One function, and loops, not comprehensions: a frame a level, so that MAX_DEPTH levels fit wherever it is called.
     kind = type(value)
     if kind in _PLAIN:
         return value
     if depth > MAX_DEPTH:
         raise Unstorable(TOO_DEEP)
-    if kind is tuple or kind is list:
-        return _items(value, depth)
+    if kind is not dict and kind is not list and kind is not tuple:
+        value = _opened(value)
+        kind = type(value)
     if kind is dict:
-        return _entries(value, depth)
-    if kind is float:
-        return _finite(value)
-    return _special(value, depth)
+        if _is_plain(value):
+            return value
+        entries = {}
+        for key, item in value.items():
+            entries[key if type(key) is str else _key(key)] = _canonical(item, depth + 1)
+        return entries
+    if kind is list or kind is tuple:
+        items = []
+        for item in value:
+            items.append(item if type(item) in _PLAIN else _canonical(item, depth + 1))  # noqa: PERF401  # as above
+        return items
+    if kind is _Fields:
+        given = value.tag
+        for key, item, default in value.fields:
+            form = _canonical(item, depth + 1)
+            if default is None or _sorted(form) != default:
+                given[key] = form
+        return given
+    if kind is _Members:
+        # Ordered by their encoding: members need not compare with each other.
+        forms = []
+        for item in value.items:
+            forms.append(_sorted(_canonical(item, depth + 1)))  # noqa: PERF401  # as above
+        forms.sort()
+        return [msgspec.Raw(form) for form in forms]
+    return value
 
 
-def _items(value: Any, depth: int) -> list[Any]:
-    items = []
-    for item in value:
-        kind = type(item)
-        if kind in _PLAIN or (kind is dict and _is_plain(item)):
-            items.append(item)
-        else:
-            items.append(_canonical(item, depth + 1))
-    return items
+class _Fields(msgspec.Struct):
+    """What is inside a value of a class: key, item and encoded default of each field."""
+
+    tag: dict[str, Any]
+    fields: list[tuple[str, Any, bytes | None]]
+
+
+class _Members(msgspec.Struct):
+    """What is inside a set."""
+
+    items: set[Any] | frozenset[Any]
+
+
+def _opened(value: Any) -> Any:
+    """What is inside: a dict, list or tuple, _Fields or _Members; a leaf as it is stored."""
+    while isinstance(value, enum.Enum):
+        value = value.value
+    if isinstance(value, _LEAVES) or type(value) in _PLAIN:
+        return value
+    if (shape := shape_of(type(value))) is not None:
+        return _fields(value, shape)
+    if isinstance(value, set | frozenset):
+        return _Members(value)
+    if isinstance(value, dict):
+        return dict(value)
+    if isinstance(value, list | tuple):
+        return list(value)
+    if hasattr(type(value), "model_dump"):
+        return value.model_dump(mode="json", exclude_defaults=True)
+    plain = value if type(value) is float else convert(value)
+    if type(plain) is float and not math.isfinite(plain):
+        raise Unstorable(NOT_FINITE)
+    return plain
+
+
+def _fields(value: Any, shape: Shape) -> _Fields:
+    defaults = _defaults.get(type(value))
+    if defaults is None:
+        defaults = _defaults[type(value)] = tuple(_default(field.default) for field in shape.fields)
+    fields = []
+    for field, default in zip(shape.fields, defaults, strict=True):
+        item = getattr(value, field.name, msgspec.UNSET)
+        if item is not msgspec.UNSET:
+            fields.append((field.key, item, default))
+    return _Fields({} if shape.tag is None else dict([shape.tag]), fields)
 
 
 def _is_plain(value: dict[Any, Any]) -> bool:
-    """Whether this dict is its own canonical form, seen at once: text to text, numbers, truths and None."""
+    """Whether this dict is its own canonical form, seen at once: text to text, whole numbers, truths and None."""
     for key, item in value.items():  # noqa: SIM110  # a generator costs twice as much
         if type(item) not in _PLAIN or type(key) is not str:
             return False
     return True
-
-
-def _entries(value: dict[Any, Any], depth: int) -> dict[str, Any]:
-    entries = {}
-    for key, item in value.items():
-        text = key if type(key) is str else _key(key)
-        entries[text] = item if type(item) in _PLAIN else _canonical(item, depth + 1)
-    return entries
-
-
-def _special(value: Any, depth: int) -> Any:
-    if isinstance(value, _LEAVES):
-        return value
-    if isinstance(value, enum.Enum):
-        return _canonical(value.value, depth + 1)
-    if (shape := shape_of(type(value))) is not None:
-        return _given_fields(value, shape, depth)
-    if isinstance(value, dict):
-        return _entries(value, depth)
-    if isinstance(value, list | tuple):
-        return _items(value, depth)
-    if isinstance(value, set | frozenset):
-        return _members(value, depth)
-    if hasattr(type(value), "model_dump"):
-        return _canonical(value.model_dump(mode="json", exclude_defaults=True), depth + 1)
-    return _canonical(convert(value), depth + 1)
-
-
-def _members(value: set[Any] | frozenset[Any], depth: int) -> list[msgspec.Raw]:
-    # Ordered by their encoding: members need not compare with each other.
-    forms = []
-    for member in value:
-        forms.append(_sorted(_canonical(member, depth + 1)))  # noqa: PERF401  # as above
-    forms.sort()
-    return [msgspec.Raw(form) for form in forms]
-
-
-def _given_fields(value: Any, shape: Shape, depth: int) -> dict[str, Any]:
-    """The fields that are not equal to their defaults."""
-    defaults = _defaults.get(type(value))
-    if defaults is None:
-        defaults = _defaults[type(value)] = tuple(_default(field.default) for field in shape.fields)
-    given = dict([shape.tag]) if shape.tag is not None else {}
-    for field, default in zip(shape.fields, defaults, strict=True):
-        item = getattr(value, field.name, msgspec.UNSET)
-        if item is msgspec.UNSET:
-            continue
-        form = _canonical(item, depth + 1)
-        if default is None or _sorted(form) != default:
-            given[field.key] = form
-    return given
 
 
 def _default(make: Any) -> bytes | None:
@@ -155,9 +163,3 @@ def _key(key: Any) -> str:
     """A dict's key as it is stored."""
     stored: dict[str, None] = msgspec.json.decode(msgspec.json.encode({key: None}, enc_hook=convert))
     return next(iter(stored))
-
-
-def _finite(value: float) -> float:
-    if not math.isfinite(value):
-        raise Unstorable(f"{value} has no JSON form")
-    return value

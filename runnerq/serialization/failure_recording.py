@@ -68,6 +68,7 @@ class _Recorder:
         self._characters = MAX_RECORD
         self._failures = MAX_FAILURES
         self._open: set[int] = set()
+        self._changed = 0
 
     def failure(self, exc: BaseException, depth: int, *, retryable: bool) -> Failure | None:
         """The record; None where it goes too deep, comes round to itself, or the budget is used up."""
@@ -85,6 +86,7 @@ class _Recorder:
 
     def _record(self, exc: BaseException, origin: Failure | None, depth: int, *, retryable: bool) -> Failure:
         cls = type(exc)
+        changed = self._changed
         args, exact = self._json_of(_safely(lambda: _constructor_args(exc), ()))
         bare = Failure(
             type=self._take(cls.__qualname__, MAX_MESSAGE),
@@ -95,6 +97,7 @@ class _Recorder:
             stack=self._take(_stack(exc, origin), MAX_STACK),
             retryable=retryable,
         )
+        whole = self._changed == changed
         inside: tuple[BaseException, ...] = _safely(lambda: _members(exc), ())
         members = [self.failure(member, depth + 1, retryable=_may_retry(member)) for member in inside]
         cause = _safely(lambda: _cause(exc), None)
@@ -105,11 +108,11 @@ class _Recorder:
         )
         if not exact or None in members:
             return failure
-        attributes = _safely(lambda: self._attributes(exc, failure, inside), None)
+        attributes = _safely(lambda: self._attributes(exc, failure, inside, whole=whole), None)
         return failure if attributes is None else msgspec.structs.replace(failure, rebuilt=True, attributes=attributes)
 
     def _attributes(
-        self, exc: BaseException, failure: Failure, members: tuple[BaseException, ...]
+        self, exc: BaseException, failure: Failure, members: tuple[BaseException, ...], *, whole: bool
     ) -> dict[str, Any] | None:
         """What must be set on an instance made from the recorded arguments; None if that gives no equal exception."""
         cls = find_class(failure.module, failure.type, self._modules)
@@ -134,8 +137,10 @@ class _Recorder:
             elif not same_args:
                 # The constructor makes something else of its arguments, and so it has put something wrong here.
                 return None
-        trial = construct(cls, failure.args, members, attributes)
-        return attributes if _clean(_message(trial), len(failure.message)) == failure.message else None
+        # Cut texts make another message, and nobody's code depends on that one.
+        return (
+            attributes if not whole or _message(construct(cls, failure.args, members, attributes)) == str(exc) else None
+        )
 
     def _json_of(self, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], bool]:
         """The arguments as JSON builtins, and whether they are equal to what was given."""
@@ -162,6 +167,7 @@ class _Recorder:
 
     def _take(self, text: str, limit: int) -> str:
         kept = _clean(text, min(limit, self._characters))
+        self._changed += kept != text
         self._characters -= len(kept)
         return kept
 
@@ -200,7 +206,7 @@ def _readable(arg: Any) -> Any:
 
 
 def _equal(one: Any, other: Any) -> bool:
-    # A NaN or True may hide inside, where == is not enough; equal encodings settle it.
+    # True == 1 == 1.0, and a subclass may say that it equals its base.
     if type(one) is not type(other):
         return False
     return _safely(lambda: bool(one == other), False)

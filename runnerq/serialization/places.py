@@ -93,7 +93,7 @@ def _fault(item: Any) -> str | None:
         return None if math.isfinite(item) else f"it is {float(item)}, and JSON has no such number"
     if isinstance(item, dict):
         return next(filter(None, map(_key_fault, item)), None)
-    if isinstance(item, list | tuple | AbstractSet) or shape_of(type(item)) is not None:
+    if isinstance(item, list | tuple | set | frozenset) or shape_of(type(item)) is not None:
         return None
     return _refusal(item)
 
@@ -113,8 +113,7 @@ def _str_fault(text: str) -> str | None:
 
 def _key_fault(key: Any) -> str | None:
     if isinstance(key, str):
-        reason = _str_fault(key)
-        return reason and f"of its key {key[:40]!r} {reason}"
+        return _str_fault(key) and f"its key {_shown(key)} holds a lone surrogate, which is no text"
     reason = _refusal({key: None})
     return reason and f"its key {_shown(key)} is {_kind(key)}: keys are str, numbers, dates, enums or UUIDs"
 
@@ -140,7 +139,7 @@ def _children(item: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(item, list | tuple):
         for index, child in enumerate(item):
             yield f"[{index}]", child
-    elif isinstance(item, AbstractSet):
+    elif isinstance(item, set | frozenset):
         for child in item:
             yield "{...}", child
     elif hasattr(type(item), "model_dump"):
@@ -171,7 +170,9 @@ def _advice(value: Any) -> str:  # noqa: PLR0911  # a table
     match value:
         # This floor knows nothing of commands; what they are shows in where they come from.
         case _ if type(value).__module__.startswith("runnerq.workflow."):
-            return f"it is {kind}, not its answer: write `yield from` before it"
+            if type(value).__name__ == "Command":
+                return f"it is the command {value!r}, not its answer: write `yield from` before it"
+            return f"it is {kind}, which only the workflow that has it can use: pass data, such as an id"
         case _ if inspect.isgenerator(value):
             return "it is a generator: write `yield from` before it, or list(...) around it"
         case _ if inspect.isawaitable(value):

@@ -252,7 +252,7 @@ def _last_argument(type_: Any, *, of: int) -> Any:
 
 
 def _value_type(type_: Any) -> Any:
-    """A type that values can be decoded into: nothing is ever decoded into Never, and a bare TypeVar says nothing."""
-    if type_ is Never or type_ is NoReturn or isinstance(type_, TypeVar):
+    """A type that values can be decoded into: Never has none, and object or a bare TypeVar say nothing of them."""
+    if type_ in (Never, NoReturn, object) or isinstance(type_, TypeVar):
         return Any
     return type_

@@ -13,7 +13,7 @@ from runnerq.serialization.signatures import Signature
 _SUBCLASSED = (str, int, float)
 
 
-def check_type(type_: Any, where: str) -> None:
+def check_type(type_: Any, where: object) -> None:
     """Raise ConfigurationError, naming ``where``, if values cannot be decoded into this type form."""
     decoder_of(type_, where)
     try:
@@ -31,7 +31,7 @@ def check_signature(signature: Signature) -> None:
     check_type(signature.returns, f"the result of {signature.name} ({signature.source})")
 
 
-def decoder_of(type_: Any, where: str) -> Callable[[str | bytes | msgspec.Raw], Any]:
+def decoder_of(type_: Any, where: object) -> Callable[[str | bytes | msgspec.Raw], Any]:
     """What decodes JSON into the type. Raises ConfigurationError, naming ``where``, if nothing can."""
     try:
         return msgspec.json.Decoder(type_, dec_hook=revive).decode
@@ -61,7 +61,7 @@ def describe(type_: Any) -> str:
     return str(type_).replace("typing.", "").replace("NoneType", "None")
 
 
-def _cannot(type_: Any, where: str, reason: str) -> ConfigurationError:
+def _cannot(type_: Any, where: object, reason: str) -> ConfigurationError:
     return ConfigurationError(
         f"{where} is annotated {describe(type_)}, and values cannot be stored and read back as that: {reason}. Use "
         "builtins, dataclasses, msgspec.Structs, attrs or pydantic classes; a union of several classes needs tagged "

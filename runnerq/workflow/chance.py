@@ -24,9 +24,9 @@ def draw_uuid(seed: str, branch: Branch | None) -> UUID:
 def draw_random(seed: str, branch: Branch | None) -> Random:
     """The branch's generator of random numbers since its last command."""
     if branch is None:
-        return Random(_bits(seed, None, "random"))
+        return Random(_bits(seed, None, "random"))  # noqa: S311 - a workflow's dice, to fall alike in replay
     if branch.rng is None:
-        branch.rng = Random(_bits(seed, branch, "random"))
+        branch.rng = Random(_bits(seed, branch, "random"))  # noqa: S311 - the same
     return branch.rng
 
 

@@ -28,10 +28,13 @@ CommandKind = Literal["step", "child", "spawn", "send", "cancel", "sleep", "sign
 
 
 class Owner(Protocol):
-    """Who a command belongs to: the interpreter of one run, or nobody."""
+    """Who commands belong to: the interpreter of one run. Those of nobody are for unit tests."""
 
     def made(self, command: Command[Any]) -> None:
         """Note a new command, to tell at the end which were never yielded."""
+
+    def asked_for(self, command: Command[Any]) -> None:
+        """Note that it was yielded."""
 
 
 class SleepSpec(msgspec.Struct, frozen=True):
@@ -172,7 +175,7 @@ Flow: TypeAlias = Generator[Command[Any], Any, R]
 class Winner(NamedTuple, Generic[T]):
     """The answer of a race: which member was first, by index, and its value."""
 
-    index: int
+    index: int  # type: ignore[assignment]  # the API's word; it hides tuple.index, which nobody misses here
     value: T
 
 
@@ -183,11 +186,11 @@ class Signal(Generic[T]):
     __slots__ = ("name", "type")
 
     @overload
-    def __init__(self, name: str, type: type[T]) -> None: ...  # noqa: A002 - the API's word
+    def __init__(self, name: str, type: type[T]) -> None: ...
     @overload
-    def __init__(self, name: str, type: Any = ...) -> None: ...  # noqa: A002
-    def __init__(self, name: str, type: Any = ...) -> None:  # noqa: A002
-        if not name or not isinstance(name, str):
+    def __init__(self, name: str, type: Any = ...) -> None: ...
+    def __init__(self, name: object, type: Any = Any) -> None:  # noqa: A002 - the API's word
+        if not isinstance(name, str) or not name:
             raise ConfigurationError(f"a signal's name is a non-empty str, not {name!r}")
         self.name = name
         self.type = type
@@ -196,9 +199,23 @@ class Signal(Generic[T]):
         return f"Signal({self.name!r}, {getattr(self.type, '__name__', self.type)!s})"
 
 
-def to_seconds(duration: float | timedelta) -> float:
-    """Seconds of a duration given as seconds or timedelta; refuses what is no finite number of seconds >= 0."""
+def channel_name(channel: object) -> str:
+    """The name of a channel, given as a Signal or a str. Raises UsageError for what is neither."""
+    name = channel.name if isinstance(channel, Signal) else channel
+    if not isinstance(name, str) or not name:
+        raise UsageError(f"a channel is a Signal or a non-empty str, not {channel!r}")
+    return name
+
+
+LONGEST = 1000 * 365 * 86_400.0
+"""Seconds: longer waits could lead past the last year that a datetime holds."""
+
+
+def to_seconds(duration: object) -> float:
+    """Seconds of a duration given as seconds or timedelta. Raises UsageError for what is none."""
     value = duration.total_seconds() if isinstance(duration, timedelta) else duration
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
-        raise UsageError(f"a duration is a number of seconds or a timedelta, and not negative: {duration!r}")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LONGEST:
+        raise UsageError(
+            f"a duration is a number of seconds or a timedelta, not negative and at most 1,000 years, not {duration!r}"
+        )
     return float(value)

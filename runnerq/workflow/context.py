@@ -1,4 +1,4 @@
-"""``ctx``: what a workflow asks with. Every method but ``now, uuid, random, log, info, replaying, options`` makes a command.
+"""``ctx``: what a workflow asks with. What is no plain call, as ``now`` or ``uuid``, makes a command.
 
 Rules
 - A context belongs to one run. Nothing here does I/O; a command asks nothing before it is yielded.
@@ -8,32 +8,34 @@ Rules
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from logging import LoggerAdapter, getLogger
 from random import Random
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, TypeAlias, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar, overload
 from uuid import UUID
 
-import msgspec
-
 from runnerq.errors import UsageError
+from runnerq.ids import check_run_id
 from runnerq.retry import RetryPolicy
 from runnerq.workflow.commands import (
     AllSpec,
     ChildSpec,
     Command,
     Flow,
-    Owner,
     SendSpec,
     Signal,
     SignalSpec,
     SleepSpec,
     Winner,
+    channel_name,
     to_seconds,
 )
 from runnerq.workflow.declare import callable_name
+from runnerq.workflow.driver import Driver, RunLog
+from runnerq.workflow.identity import Info
 from runnerq.workflow.options import DEFAULTS, CallOptions, ParentClose
+from runnerq.workflow.yields import hint
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -51,48 +53,7 @@ Member: TypeAlias = Command[T] | Generator[Command[Any], Any, T]
 
 _NO_DEFAULT: Any = object()
 
-
-class Info(msgspec.Struct, frozen=True):
-    """What a run knows of itself. ``entries`` counts the rows of the present generation's journal."""
-
-    id: str
-    workflow: str
-    version: int
-    key: str | None
-    queue: str
-    parent_id: str | None
-    root_id: str
-    generation: int
-    metadata: Mapping[str, str]
-    created_at: datetime
-    entries: int
-
-
-class Driver(Owner, Protocol):
-    """What a context needs of the run that it belongs to."""
-
-    @property
-    def replaying(self) -> bool: ...
-
-    def now(self) -> datetime: ...
-
-    def uuid(self) -> UUID: ...
-
-    def random(self) -> Random: ...
-
-    def info(self) -> Info: ...
-
-
-class RunLog(LoggerAdapter[Any]):
-    """The run's logger: silent in replay, so that a line is written once."""
-
-    def __init__(self, driver: Driver | None) -> None:
-        extra = {} if driver is None else {"run_id": driver.info().id, "workflow": driver.info().workflow}
-        super().__init__(getLogger("runnerq.workflow"), extra)
-        self._driver = driver
-
-    def isEnabledFor(self, level: int) -> bool:
-        return (self._driver is None or not self._driver.replaying) and super().isEnabledFor(level)
+__all__ = ["ChildHandle", "Context", "Info"]
 
 
 class ChildHandle:
@@ -108,7 +69,9 @@ class ChildHandle:
 
     def result(self) -> Command[Any]:
         """Wait for the child, parked; answers its result, or raises ChildFailed or ChildCancelled."""
-        return self._context._command("child", self._name, fn=self._fn, spec=ChildSpec(self.id))
+        return self._context._command(  # noqa: SLF001 - of the same module
+            "child", self._name, fn=self._fn, spec=ChildSpec(self.id)
+        )
 
     def send(self, channel: Signal[T] | str, value: T) -> Command[None]:
         """Send a signal to the child."""
@@ -116,7 +79,7 @@ class ChildHandle:
 
     def cancel(self) -> Command[bool]:
         """Ask the child to cancel; answers whether that changed anything (a finished child is not changed)."""
-        return self._context._command("cancel", self._name, spec=SendSpec(self.id))
+        return self._context._command("cancel", self._name, spec=SendSpec(self.id))  # noqa: SLF001 - as above
 
     def __repr__(self) -> str:
         return f"ChildHandle({self._name!r}, {self.id!r})"
@@ -151,7 +114,7 @@ class Context:
     def step(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Command[Any]:
         """Call ``fn`` once and keep its answer. It runs at least once; a recorded answer never runs again."""
         return Command(
-            self._driver, "step", self._options.name or callable_name(fn),
+            self._driver, "step", self._options.name or _name_of(fn),
             fn=fn, args=args, kwargs=kwargs, options=self._options,
         )  # fmt: skip
 
@@ -160,7 +123,9 @@ class Context:
         self, target: Callable[Concatenate[Context, P], Flow[R]], /, *args: P.args, **kwargs: P.kwargs
     ) -> Command[R]: ...
     @overload
-    def child(self, target: Callable[P, Coroutine[Any, Any, R]], /, *args: P.args, **kwargs: P.kwargs) -> Command[R]: ...
+    def child(
+        self, target: Callable[P, Coroutine[Any, Any, R]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Command[R]: ...
     @overload
     def child(self, target: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Command[R]: ...
     def child(self, target: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Command[Any]:
@@ -168,7 +133,7 @@ class Context:
 
         Raises ChildFailed (the child's error is its cause) or ChildCancelled at the yield.
         """
-        return self._command("child", callable_name(target), fn=target, args=args, kwargs=kwargs, spec=ChildSpec(None))
+        return self._start("child", target, args, kwargs)
 
     @overload
     def spawn(
@@ -182,7 +147,7 @@ class Context:
     def spawn(self, target: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Command[Spawned[R]]: ...
     def spawn(self, target: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Command[Any]:
         """Queue a workflow or activity and go on at once with a handle to it."""
-        return self._command("spawn", callable_name(target), fn=target, args=args, kwargs=kwargs, spec=ChildSpec(None))
+        return self._start("spawn", target, args, kwargs)
 
     # --- time, signals ------------------------------------------------------------------------------------------------
 
@@ -192,9 +157,12 @@ class Context:
 
     def sleep_until(self, when: datetime) -> Command[None]:
         """Wait, parked, until an aware time; one that has passed answers at once."""
-        if when.tzinfo is None:
-            raise UsageError(f"sleep_until takes an aware time, and {when!r} has no zone: add tzinfo, such as UTC")
-        return self._command("sleep", "", spec=SleepSpec(None, when.astimezone(UTC)))
+        if when.utcoffset() is None:
+            raise UsageError(f"sleep_until takes a datetime with a zone, such as tzinfo=UTC, not {when!r}")
+        try:
+            return self._command("sleep", "", spec=SleepSpec(None, when.astimezone(UTC)))
+        except OverflowError:
+            raise UsageError(f"sleep_until takes a time that UTC has, too, not {when!r}") from None
 
     @overload
     def signal(
@@ -219,18 +187,17 @@ class Context:
         """Take the next unconsumed payload of a channel, first in first out, waiting for one, parked.
 
         On timeout SignalTimeout, or ``default`` if one is given; ``timeout=0`` polls and parks nothing. ``latest=True``
-        takes the newest and drops the older ones. A payload that does not fit is consumed and raises SignalPayloadError.
+        takes the newest and drops older ones. A payload that does not fit is consumed and raises SignalPayloadError.
         """
-        name, type_ = (channel.name, channel.type) if isinstance(channel, Signal) else (channel, Any)
+        type_ = channel.type if isinstance(channel, Signal) else Any
         has_default = default is not _NO_DEFAULT
         seconds = None if timeout is None else to_seconds(timeout)
         spec = SignalSpec(type_, seconds, default if has_default else None, has_default, latest)
-        return self._command("signal", name, spec=spec)
+        return self._command("signal", channel_name(channel), spec=spec)
 
     def send(self, run_id: str, channel: Signal[T] | str, value: T) -> Command[None]:
         """Send a signal to any run, exactly once. RunNotFound and RunFinished are raised at the yield."""
-        name = channel.name if isinstance(channel, Signal) else channel
-        return self._command("send", name, spec=SendSpec(run_id, value))
+        return self._command("send", channel_name(channel), spec=SendSpec(check_run_id(run_id), value))
 
     # --- composites ---------------------------------------------------------------------------------------------------
 
@@ -243,9 +210,7 @@ class Context:
     @overload
     def all(self, a: Member[T1], b: Member[T2], c: Member[T3], /) -> Command[tuple[T1, T2, T3]]: ...
     @overload
-    def all(
-        self, a: Member[T1], b: Member[T2], c: Member[T3], d: Member[T4], /
-    ) -> Command[tuple[T1, T2, T3, T4]]: ...
+    def all(self, a: Member[T1], b: Member[T2], c: Member[T3], d: Member[T4], /) -> Command[tuple[T1, T2, T3, T4]]: ...
     @overload
     def all(
         self, a: Member[T1], b: Member[T2], c: Member[T3], d: Member[T4], e: Member[T5], /
@@ -264,9 +229,7 @@ class Context:
     def gather(
         self, members: Iterable[Member[T]], *, limit: int | None = None, return_errors: Literal[True]
     ) -> Command[list[T | Exception]]: ...
-    def gather(
-        self, members: Iterable[Any], *, limit: int | None = None, return_errors: bool = False
-    ) -> Command[Any]:
+    def gather(self, members: Iterable[Any], *, limit: int | None = None, return_errors: bool = False) -> Command[Any]:
         """``all`` over an iterable, answered as a list; at most ``limit`` members run at once.
 
         With ``return_errors`` a member's failure is its value, and nothing decides early.
@@ -283,7 +246,9 @@ class Context:
     @overload
     def race(self, a: Member[T1], b: Member[T2], c: Member[T3], /) -> Command[Winner[T1 | T2 | T3]]: ...
     @overload
-    def race(self, a: Member[T1], b: Member[T2], c: Member[T3], d: Member[T4], /) -> Command[Winner[T1 | T2 | T3 | T4]]: ...
+    def race(
+        self, a: Member[T1], b: Member[T2], c: Member[T3], d: Member[T4], /
+    ) -> Command[Winner[T1 | T2 | T3 | T4]]: ...
     @overload
     def race(
         self, a: Member[T], b: Member[T], c: Member[T], d: Member[T], e: Member[T], /, *more: Member[T]
@@ -366,7 +331,11 @@ class Context:
 
     def handle(self, child_id: str) -> ChildHandle:
         """A handle to a child of this run by its id."""
-        return ChildHandle(self, child_id, "", None)
+        return ChildHandle(self, check_run_id(child_id), "", None)
+
+    def _start(self, kind: Literal["child", "spawn"], target: Any, args: Any, kwargs: Any) -> Command[Any]:
+        name = self._options.name or _name_of(target)
+        return self._command(kind, name, fn=target, args=args, kwargs=kwargs, spec=ChildSpec(None))
 
     def _command(self, kind: Any, name: str, **parts: Any) -> Command[Any]:
         return Command(self._driver, kind, name, options=self._options, **parts)
@@ -377,13 +346,14 @@ class Context:
         return self._driver
 
 
+def _name_of(fn: Any) -> str:
+    if inspect.iscoroutine(fn):
+        raise UsageError(hint(fn))
+    return callable_name(fn)
+
+
 def _checked(members: tuple[Any, ...], what: str) -> tuple[Any, ...]:
     for index, member in enumerate(members):
-        if not isinstance(member, (Command, Generator)):
-            raise UsageError(
-                f"member {index} of {what} is {type(member).__name__}, not a command or a branch: "
-                f"give ctx.step(...), ctx.child(...) or a generator"
-            )
-    return cast("tuple[Any, ...]", members)
-
-
+        if not isinstance(member, Command | Generator):
+            raise UsageError(f"member {index} of {what} is {hint(member)}")
+    return members

@@ -6,56 +6,41 @@ Rules (DESIGN section 5)
   event decides (members to close, a composite's own answer) becomes derived events, each a row of its own.
 - In replay the same events come from the journal, and each ask is compared as it is made.
 - Nothing live starts, and ``replaying`` does not turn false, before every recorded row has been fed.
-- Divergence and faults of the code leave as ``Blocked``; it is never thrown into user code.
+- Divergence and faults of the code leave as ``Blocked``; it is never thrown into user code. The interpreter is then
+  good for nothing but ``collect`` and ``close``.
 """
 
 from __future__ import annotations
 
-import sys
+import inspect
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from datetime import datetime
-from random import Random
-from typing import Any
-from uuid import UUID
+from typing import Any, assert_never
 
 import msgspec
 
-from runnerq.errors import Cancelled, DecodingError, UsageError
+from runnerq.errors import DecodingError, UsageError
 from runnerq.serialization.codec import Codec
-from runnerq.serialization.failures import CannotRebuild, read, rebuild
 from runnerq.workflow.advance import Advance
-from runnerq.workflow.chance import draw_random, draw_uuid
-from runnerq.workflow.commands import Command, SignalSpec
-from runnerq.workflow.context import Context, Info
-from runnerq.workflow.ending import Blocked, Raised, Returned, is_code_fault
+from runnerq.workflow.answers import decoded, failed
+from runnerq.workflow.commands import Command
+from runnerq.workflow.context import Context
+from runnerq.workflow.deciding import Answer, Close, Derived, Refuse, row_of
+from runnerq.workflow.ending import Blocked, Raised, Returned
+from runnerq.workflow.identity import Identity
 from runnerq.workflow.journal import Row, RowKind, Started
-from runnerq.workflow.recorder import TAKEN_UP, Recorder, asked_text, diverged
-from runnerq.workflow.tree import Branch, Leaf, branches, parked_line
-from runnerq.workflow.types import answer_type
+from runnerq.workflow.recorder import other_row, takes_up
+from runnerq.workflow.tree import Branch, Leaf, line_of, parked_frames
 
-_OURS = frozenset({"runnerq.workflow.commands", "runnerq.workflow.context", "runnerq.workflow.interpreter"})
-_ARE_ANSWERS = frozenset({"answered", "failed", "interrupted"})
-
-
-class Inert(BaseException):
-    """Raised by ``ctx`` while its parked generator is being closed."""
-
-
-class Identity(msgspec.Struct, frozen=True):
-    """What the interpreter needs to know of the run."""
-
-    info: Info
-    body: Callable[[Context], Generator[Any, Any, Any]]
-    modules: frozenset[str]
-    may_have_children: bool = True
+__all__ = ["Identity", "Interpreter", "Progress"]
 
 
 class Progress(msgspec.Struct, frozen=True):
     """What has come of the events fed since the last collect.
 
-    ``rows`` and ``children`` are to be written. Once they are: ``starts`` are commands to carry out, ``cancels`` children
-    to cancel. ``published`` is the whole visible state, if it changed.
+    ``rows`` and ``children`` are to be written. Once they are: ``starts`` are commands to carry out, ``cancels`` are
+    children to cancel. ``published`` is the whole visible state, if it changed.
     """
 
     rows: tuple[Row, ...]
@@ -70,45 +55,52 @@ class Interpreter(Advance):
     """One run's workflow, from its start or its journal to where it waits or ends."""
 
     def __init__(self, identity: Identity, codec: Codec) -> None:
-        super().__init__(Recorder(), codec, identity.info.id, identity.info.generation, identity.may_have_children)
-        self.identity = identity
-        self.late = 0
+        super().__init__(identity, codec)
         self.started: Started | None = None
-        self._closing = False
-        self._refusals = 0
-        self._made: dict[int, Command[Any]] = {}
+        self.cancel_requested = False
+        self.cancel_reason: str | None = None
+        self.late = 0
         self._published: dict[str, Any] | None = None
-        self.state: dict[str, Any] = {}
 
     # --- live events --------------------------------------------------------------------------------------------------
 
     def begin(self, started: Started, at: datetime) -> None:
-        """Start the workflow: row 0."""
-        self.started = started
-        self._live("started", "", msgspec.json.encode(started).decode(), at, self._begin)
+        """Start the workflow: row 0. Raises Blocked; nothing is on record then."""
+        self.recorder.open_event(at)
+        self._begin(started)
+        self.recorder.close_event("started", "", msgspec.json.encode(started).decode())
+        self._pump()
 
     def answer(self, position: str, text: str | None, value: Any, at: datetime) -> bool:
         """Feed a command's recorded answer; ``value`` is ``text`` decoded. False if it is not waited for any more."""
-        return self._feed_leaf("answered", position, text, at, True, value)
+        leaf = self._waited_for(position)
+        if leaf is None:
+            return False
+        deadline = leaf.asked.deadline
+        if deadline is not None and leaf.command.kind == "sleep":
+            at = max(at, deadline)
+        self._feed("answered", position, text, at, self._settle, leaf, True, value)
+        return True
 
     def fail(self, position: str, text: str, at: datetime) -> bool:
-        """Feed a command's recorded failure."""
-        leaf = self.leaves.get(position)
-        if leaf is None:
-            self.late += 1
-            return False
-        ok, value = self._failure(leaf, text)
-        return self._feed_leaf("failed", position, text, at, ok, value)
+        """Feed a command's recorded failure. False if it is not waited for any more."""
+        leaf = self._waited_for(position)
+        if leaf is not None:
+            self._feed("failed", position, text, at, self._fail, leaf, text)
+        return leaf is not None
 
     def interrupt(self, position: str, at: datetime) -> bool:
-        """Feed that a step was cut off by a cancel: what became of it is unknown."""
-        return self._feed_leaf("interrupted", position, None, at, False, Cancelled(self.cancel_reason))
+        """Feed that a step was cut off by a cancel, so that what became of it is unknown. False as for ``answer``."""
+        leaf = self._waited_for(position)
+        if leaf is not None:
+            self._feed("interrupted", position, None, at, self._interrupt, leaf)
+        return leaf is not None
 
     def cancel(self, reason: str | None, at: datetime) -> None:
-        """Feed a cancel. A second one adds nothing."""
-        if not self.cancel_requested and self.end is None:
+        """Feed a cancel. A second one adds nothing, nor does one of a run that has ended."""
+        if self.root is not None and self.end is None and not self.cancel_requested:
             text = None if reason is None else msgspec.json.encode(reason).decode()
-            self._live("cancel", "", text, at, lambda: self._cancel_run(reason))
+            self._feed("cancel", "", text, at, self._cancel_run, self.root, reason)
 
     def collect(self) -> Progress:
         """What has come of the events since the last collect. Call it when nothing more can be fed now."""
@@ -121,253 +113,222 @@ class Interpreter(Advance):
     # --- replay -------------------------------------------------------------------------------------------------------
 
     def replay(self, rows: Sequence[Row], at: datetime) -> None:
-        """Feed a journal from its row 0. ``at`` is the time of what is asked now for the first time, if anything is."""
+        """Feed a journal from its row 0. ``at`` is the time of what is asked now for the first time, if anything is.
+
+        Raises Blocked where the code does not follow the journal, or cannot read it.
+        """
         recorder = self.recorder
         recorder.replaying = True
-        pending: deque[Row] = deque(rows)
-        while pending:
-            row = pending.popleft()
-            asked = row.asked
-            if asked is None and pending and _takes_up(pending[0]):
-                asked = pending.popleft().asked
+        left = deque(rows)
+        while left:
+            row = left.popleft()
+            asked, fed_at = row.asked, row.at
+            if asked is None and left:
+                mark = left.popleft()
+                if not takes_up(mark):
+                    raise other_row(mark, "the workflow failed on the row before it", line_of(self.root))
+                asked, fed_at = mark.asked, mark.at
                 recorder.place += 1
-            self._replay_row(row, asked)
+            try:
+                if asked is None:
+                    self._take_up(row, at)
+                else:
+                    self._follow(row, asked, fed_at)
+            except (msgspec.DecodeError, DecodingError) as error:
+                raise Blocked(f"row {row.place} of the journal cannot be read: {error}", error=error) from error
         recorder.replaying = False
-        if recorder.unrecorded:
-            self._put_on_record(at)
         self._pump()
 
-    def _replay_row(self, row: Row, asked: str | None) -> None:
-        if self.end is not None:
-            raise diverged(row.position, None, None, None) if row.kind == "cancel" else self._left_over(row)
-        self.recorder.replay_event(row, asked)
-        if self.derived:
-            derived = self.derived.popleft()
-            if (derived.kind, derived.position, derived.value) != (row.kind, row.position, row.value):
-                raise self._other_event(row, f"{derived.kind} {derived.position}")
-            derived.feed()
-        elif row.kind in _ARE_ANSWERS:
-            self._replay_answer(row)
-        elif row.kind == "started":
-            self.started = msgspec.json.decode(row.value or "{}", type=Started)
-            self._begin()
-        elif row.kind == "cancel":
-            reason = None if row.value is None else msgspec.json.decode(row.value)
-            self._cancel_run(reason)
-        else:
-            raise self._other_event(row, "nothing of the kind")
-        self.recorder.replayed_event(self._line())
+    def _follow(self, row: Row, asked: str, at: datetime) -> None:
+        """Feed a recorded row, on which this was asked."""
+        self.recorder.open_recorded(at, asked)
+        self._feed_row(row)
+        self.recorder.close_recorded(self.root)
 
-    def _replay_answer(self, row: Row) -> None:
+    def _take_up(self, row: Row, at: datetime) -> None:
+        """Feed the last row to code that may do better with it than the code that failed on it."""
+        self.recorder.open_abandoned(at)
+        self._feed_row(row)
+        self.recorder.close_abandoned()
+
+    def _feed_row(self, row: Row) -> None:
+        if self.end is not None:
+            raise other_row(row, "the workflow has ended")
+        derived = self._next_derived()
+        if derived is not None:
+            if isinstance(derived, Refuse) and row.value is not None:
+                derived = Refuse(derived.leaf, row.value)
+            kind, position, value = row_of(derived)
+            if (row.kind, row.position, row.value) != (kind, position, value):
+                raise other_row(row, f"the workflow goes on with '{kind} {position}'", line_of(self.root))
+            self._feed_derived(derived)
+        elif row.kind == "started" and self.root is None:
+            self._begin(msgspec.json.decode(row.value or "{}", type=Started))
+        elif row.kind == "cancel" and self.root is not None:
+            self._cancel_run(self.root, None if row.value is None else msgspec.json.decode(row.value, type=str))
+        else:
+            self._feed_answer(row)
+
+    def _feed_answer(self, row: Row) -> None:
         leaf = self.leaves.get(row.position)
         if leaf is None:
-            raise self._other_event(row, "no such command")
-        if row.kind == "answered":
-            ok, value = True, self.decoded(leaf, row.value)
-        elif row.kind == "failed":
-            ok, value = self._failure(leaf, row.value or "{}")
-        else:
-            ok, value = False, Cancelled(self.cancel_reason)
-        self._settle_leaf(leaf, ok, value)
+            raise other_row(row, "the workflow does not wait for that", line_of(self.root))
+        match row.kind:
+            case "answered":
+                self._settle(leaf, True, self.decoded(leaf, row.value))
+            case "failed":
+                self._fail(leaf, row.value or "")
+            case "interrupted":
+                self._interrupt(leaf)
+            case _:
+                raise other_row(row, f"the workflow waits for {leaf.command!r} there", line_of(self.root))
 
-    def _put_on_record(self, at: datetime) -> None:
-        """What the new code asks where the old one failed goes on record before it starts."""
-        recorder = self.recorder
-        asks, recorder.unrecorded = recorder.unrecorded, []
-        recorder.at = max(recorder.at, at)
-        text = msgspec.json.encode({TAKEN_UP: True}).decode()
-        recorder.rows.append(Row(recorder.place, "mark", "", recorder.at, text, asked_text(asks)))
-        recorder.place += 1
+    # --- events -------------------------------------------------------------------------------------------------------
 
-    # --- one event ----------------------------------------------------------------------------------------------------
-
-    def _feed_leaf(self, kind: RowKind, position: str, text: str | None, at: datetime, ok: bool, value: Any) -> bool:
-        leaf = self.leaves.get(position)
-        if leaf is None:
-            self.late += 1
-            return False
-        deadline = leaf.asked.deadline
-        if deadline is not None and leaf.command.kind == "sleep" and at < deadline:
-            at = deadline
+    def _feed(
+        self, kind: RowKind, position: str, text: str | None, at: datetime, feed: Callable[..., None], *args: Any
+    ) -> None:
+        """One live event, and those that follow from it. Where the code fails on it, the answer alone is kept."""
         recorder = self.recorder
         recorder.open_event(at)
         try:
-            self._settle_leaf(leaf, ok, value)
+            feed(*args)
         except Blocked:
             recorder.abandon_event(kind, position, text)
             raise
         recorder.close_event(kind, position, text)
         if self.derived:
             self._pump()
-        return True
-
-    def _live(self, kind: RowKind, position: str, text: str | None, at: datetime, feed: Callable[[], None]) -> None:
-        self.recorder.open_event(at)
-        try:
-            feed()
-        except Blocked:
-            if kind != "started":
-                self.recorder.abandon_event(kind, position, text)
-            raise
-        self.recorder.close_event(kind, position, text)
-        self._pump()
 
     def _pump(self) -> None:
-        while self.derived:
-            event = self.derived.popleft()
+        while (event := self._next_derived()) is not None:
             recorder = self.recorder
             recorder.open_event(recorder.at)
             try:
-                event.feed()
+                self._feed_derived(event)
             except Blocked:
-                recorder.abandon_event(event.kind, event.position, event.value)
+                recorder.abandon_event(*row_of(event))
                 raise
-            recorder.close_event(event.kind, event.position, event.value)
+            recorder.close_event(*row_of(event))
 
-    def _begin(self) -> None:
+    def _feed_derived(self, event: Derived) -> None:
+        match event:
+            case Close(composite, index):
+                self._close(composite, index)
+            case Answer(composite, decision):
+                self._deliver(composite, decision.ok, decision.value)
+            case Refuse(leaf, text):
+                self._fail(leaf, text)
+            case _:
+                assert_never(event)
+
+    def _begin(self, started: Started) -> None:
+        self.started = started
+        self.driver.seed = started.seed
+        # Before there is a generator, so that what the function itself draws is not drawn again by its first lines.
+        root = self.driver.branch = Branch("", None, 0)
+        generator: Any = None
+        failure: BaseException | None = None
         try:
-            generator: Any = self.identity.body(self.context())
-            if not isinstance(generator, Generator):
-                raise UsageError(f"the workflow function made {type(generator).__name__}, not a generator: it must yield")
-        except Blocked:
+            generator = self.identity.body(Context(self.driver))
+        except (KeyboardInterrupt, Blocked):
             raise
-        except Exception as error:  # noqa: BLE001 - calling the function is part of the workflow
-            if is_code_fault(error):
-                raise Blocked(f"{type(error).__name__}: {error}", position="0", error=error) from error
-            self.end = Raised(error)
-            return
-        self.root = Branch(generator, "", None, 0)
-        self._advance(self.root, True, None)
+        except BaseException as error:  # noqa: BLE001 - calling the function is a part of the workflow
+            failure = error.with_traceback(error.__traceback__ and error.__traceback__.tb_next)
+        finally:
+            self.driver.branch = None
+        if failure is None and not isinstance(generator, Generator):
+            failure = _no_generator(generator)
+        self.root = root
+        if failure is None:
+            root.generator = generator
+            self._live[root] = None
+            self._advance(root, True, None)
+        else:
+            self._branch_ended(root, False, failure)
+
+    def _fail(self, leaf: Leaf, text: str) -> None:
+        ok, value = failed(leaf, text, self.identity.modules)
+        self._settle(leaf, ok, value)
+
+    def _cancel_run(self, root: Branch, reason: str | None) -> None:
+        self.cancel_requested = True
+        self.cancel_reason = reason
+        self._cancel(root, reason)
 
     def decoded(self, leaf: Leaf, text: str | None) -> Any:
         """A recorded answer as its command's type. Raises Blocked if it does not fit any more."""
-        try:
-            return None if text is None else self.codec.decode(text, answer_type(leaf.command), f"the answer of {leaf!r}")
-        except DecodingError as error:
-            raise Blocked(
-                f"position {leaf.position}: the recorded answer of {leaf.command!r} no longer fits: {error}",
-                position=leaf.position,
-                line=self._line(),
-                error=error,
-            ) from error
+        return decoded(leaf, text, self.codec)
 
-    def _failure(self, leaf: Leaf, text: str) -> tuple[bool, Any]:
-        """A failure's exception, made anew; or a wait's default, where that is how it timed out."""
-        spec = leaf.command.spec
-        failure = read(text)
-        if isinstance(spec, SignalSpec) and spec.has_default and failure.type == "SignalTimeout":
-            return True, spec.default
-        try:
-            error = rebuild(text, self.identity.modules)
-        except CannotRebuild as cannot:
-            raise Blocked(
-                f"position {leaf.position}: the recorded failure of {leaf.command!r} cannot be rebuilt here: {cannot}",
-                position=leaf.position,
-                line=self._line(),
-                error=ImportError(str(cannot)),
-            ) from cannot
-        return False, error
-
-    def context(self) -> Context:
-        return Context(self)
-
-    # --- what the context needs ---------------------------------------------------------------------------------------
-
-    @property
-    def replaying(self) -> bool:
-        return self.recorder.replaying or self._closing
-
-    def now(self) -> datetime:
-        return self.recorder.at
-
-    def uuid(self) -> UUID:
-        return draw_uuid(self._seed(), self.branch)
-
-    def random(self) -> Random:
-        return draw_random(self._seed(), self.branch)
-
-    def info(self) -> Info:
-        return msgspec.structs.replace(self.identity.info, entries=self.recorder.place)
-
-    def made(self, command: Command[Any]) -> None:
-        """Note a new command and its line; refuse a few times, then ignore, while closing."""
-        if self._closing:
-            self._refusals += 1
-            if self._refusals <= 3:
-                raise Inert("this run is being parked: nothing is asked for any more")
-            return
-        frame = sys._getframe(2)
-        while frame.f_back is not None and frame.f_globals.get("__name__") in _OURS:
-            frame = frame.f_back
-        command.code = frame.f_code
-        command.lineno = frame.f_lineno
-        self._made[id(command)] = command
-
-    def used(self, command: Command[Any]) -> None:
-        self._made.pop(id(command), None)
-
-    def publish(self, values: dict[str, Any]) -> None:
+    def publish(self, command: Command[Any]) -> None:
+        values = self.codec.decode(command.payload or "{}", dict[str, Any], command)
         self.state = {**self.state, **values}
         if self.recorder.recording:
             self._published = self.state
 
-    def never_yielded(self) -> tuple[Command[Any], ...]:
-        """Commands that were made and not asked for: each probably a forgotten ``yield``."""
-        return tuple(self._made.values())
+    def _waited_for(self, position: str) -> Leaf | None:
+        leaf = self.leaves.get(position)
+        if leaf is None:
+            self.late += 1
+        return leaf
 
     # --- the end ------------------------------------------------------------------------------------------------------
 
-    def stack(self) -> str | None:
-        """Where the root branch is parked."""
-        return None if self.root is None else parked_line(self.root.generator)
+    def never_yielded(self) -> tuple[Command[Any], ...]:
+        """Commands that were made and not asked for: each probably a forgotten ``yield``."""
+        return self.driver.never_yielded()
+
+    def stack(self) -> list[str]:
+        """Where the workflow is parked, outermost first: ``file:line in function``."""
+        return [] if self.root is None else parked_frames(self.root.generator)
 
     def close(self) -> list[Generator[Any, Any, Any]]:
-        """Close every generator, innermost first, on this thread. Returns those that refuse, to be kept alive for good."""
-        self._closing = True
+        """Close every generator, innermost first, on this thread. Returns those that refuse, to be kept alive for good.
+
+        Nothing can be asked of the interpreter afterwards.
+        """
+        self.driver.close()
+        interrupted = None
         leaked = []
-        root, self.root = self.root, None
-        if root is not None:
-            leaked = [branch.generator for branch in branches(root) if not _closed(branch.generator)]
-        self.leaves.clear()
-        self._made.clear()
+        for branch in reversed(self._live):
+            try:
+                if not _closed(branch.generator):
+                    leaked.append(branch.generator)
+            except KeyboardInterrupt as interrupt:
+                interrupted = interrupt
+        self._live.clear()
+        self._unstarted.clear()
+        for kept in (
+            self.leaves,
+            self.asked_now,
+            self.children,
+            self.derived,
+            self.opened,
+            self.new_children,
+            self._timed,
+        ):
+            kept.clear()
+        self.root = self.end = None
+        if interrupted is not None:
+            raise interrupted
         return leaked
 
-    def _seed(self) -> str:
-        return self.started.seed if self.started is not None else self.identity.info.id
 
-    def _left_over(self, row: Row) -> Blocked:
-        return Blocked(
-            f"position {row.position}: the journal goes on ({row.kind}), but the workflow has ended; "
-            "the code changed while this run was open, or is not deterministic",
-            position=row.position,
-            recorded=row.kind,
-        )
-
-    def _other_event(self, row: Row, instead: str) -> Blocked:
-        return Blocked(
-            f"position {row.position}: the journal holds {row.kind!r} (row {row.place}), but the workflow has {instead}; "
-            "the code changed while this run was open, or is not deterministic",
-            position=row.position,
-            recorded=row.kind,
-            asked=instead,
-            line=self._line(),
-        )
-
-    def _line(self) -> str | None:
-        return None if self.branch is None else parked_line(self.branch.generator)
-
-
-def _takes_up(row: Row) -> bool:
-    return row.kind == "mark" and row.value is not None and TAKEN_UP in row.value
+def _no_generator(made: Any) -> UsageError:
+    if inspect.iscoroutine(made):
+        made.close()
+    return UsageError(
+        f"the workflow's function gave {type(made).__name__} and not a generator: it must yield its commands"
+    )
 
 
 def _closed(generator: Generator[Any, Any, Any]) -> bool:
     for _ in range(3):
         try:
             generator.close()
-        except BaseException:  # noqa: BLE001, S112 - whatever user code does while it is closed, it is closed
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # noqa: BLE001, S112 - whatever user code does while it is closed, it is to be closed
             continue
-        break
-    return generator.gi_frame is None if hasattr(generator, "gi_frame") else True
-
-
+        return True
+    return getattr(generator, "gi_frame", None) is None

@@ -1,4 +1,4 @@
-"""What a command needs before it is asked for: the digest of its arguments, and a child's encoded input.
+"""What a command needs before it is asked for: the digest of its arguments, and what is sent encoded.
 
 Done for a whole composite before any of it is asked, so that a value that cannot be encoded is an error at the user's
 line and leaves nothing half asked.
@@ -6,43 +6,70 @@ line and leaves nothing half asked.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, assert_never
 
-from runnerq.errors import DepthExceeded
+from runnerq.errors import EncodingError
 from runnerq.serialization.codec import Codec
 from runnerq.serialization.digest import digest
-from runnerq.workflow.commands import AllSpec, Command, SendSpec, SignalSpec, SleepSpec
+from runnerq.workflow.commands import AllSpec, ChildSpec, Command, SendSpec, SignalSpec, SleepSpec
+from runnerq.workflow.types import check_answer_type
 
 
-def prepare(command: Command[Any], codec: Codec, key: bytes, run_id: str, may_have_children: bool) -> None:
-    """Fill in ``digest`` and ``payload``. Raises EncodingError, naming the command and the run, or DepthExceeded."""
-    kind = command.kind
-    if kind == "step":
-        command.digest = digest(command.args, command.kwargs, key)
-        return
-    if kind in ("child", "spawn"):
-        if command.fn is not None:
-            if not may_have_children:
-                raise DepthExceeded(run_id, command.name)
-            command.payload = codec.encode_call(command.args, command.kwargs, f"the input of {command!r} of run {run_id}")
-        command.digest = digest(command.args, command.kwargs, key)
-        return
-    spec = command.spec
-    if isinstance(spec, SendSpec):
-        if kind == "send":
-            command.payload = codec.encode(spec.value, f"the signal {command.name!r} from run {run_id}")
-        command.digest = digest((spec.run_id, spec.value), {}, key)
-    elif isinstance(spec, SleepSpec):
-        command.digest = digest((spec.seconds, spec.until), {}, key)
-    elif isinstance(spec, SignalSpec):
-        command.digest = digest((spec.timeout, spec.has_default, spec.default, spec.latest), {}, key)
-    elif isinstance(spec, AllSpec):
-        shape = (len(command.members), spec.as_list, spec.limit, spec.return_errors)
-        command.digest = digest(shape, {}, key)
-    elif kind == "race":
-        command.digest = digest((len(command.members),), {}, key)
+def prepare(command: Command[Any], codec: Codec, key: bytes, run_id: str) -> None:
+    """Fill in ``digest`` and ``payload``, of members too.
+
+    Raises EncodingError, naming the command and the run; UsageError for a function or type that could never answer.
+    """
+    arguments = command.args
+    if command.kind == "step":
+        check_answer_type(command)
     else:
-        command.digest = digest((), command.kwargs, key)
+        arguments = _prepare_other(command, codec, run_id)
+    try:
+        command.digest = digest(arguments, command.kwargs, key)
+    except EncodingError as error:
+        what = f"an argument of {command!r} of run {run_id}"
+        raise EncodingError(what, error.reason, error.path) from error.__cause__
     for member in command.members:
         if isinstance(member, Command):
-            prepare(member, codec, key, run_id, may_have_children)
+            prepare(member, codec, key, run_id)
+
+
+def published(command: Command[Any]) -> Iterator[Command[Any]]:
+    """The publishes among a command and its members."""
+    if command.kind == "publish":
+        yield command
+    for member in command.members:
+        if isinstance(member, Command):
+            yield from published(member)
+
+
+def _prepare_other(command: Command[Any], codec: Codec, run_id: str) -> tuple[Any, ...]:
+    """Check what the command is given, encode what is sent, and answer what its digest is made of."""
+    match command.spec:
+        case SleepSpec(seconds, until):
+            return seconds, until
+        case SignalSpec(_, timeout, default, has_default, latest):
+            check_answer_type(command)
+            return timeout, has_default, default, latest
+        case SendSpec(to, value):
+            if command.kind == "send":
+                command.payload = codec.encode(value, f"the signal {command.name!r} from run {run_id}")
+            return to, value
+        case ChildSpec(None):
+            check_answer_type(command)
+            what = f"the input of {command!r} of run {run_id}"
+            command.payload = codec.encode_call(command.args, command.kwargs, what)
+            return command.args
+        case ChildSpec(child_id):
+            return (child_id,)
+        case AllSpec(as_list, limit, return_errors):
+            return len(command.members), as_list, limit, return_errors
+        case None:
+            if command.kind == "publish":
+                command.payload = codec.encode(command.kwargs, f"what run {run_id} publishes")
+                return ()
+            return (len(command.members),)
+        case _:
+            assert_never(command.spec)

@@ -2,10 +2,10 @@
 
 Rules
 - An event (one row with a place) is opened, asks are made while it is fed, and it is closed.
-- Live: its asks become the row's ``asked``. In replay: each ask is compared with the recorded one at once, before anything
-  depends on it, and what is recorded besides (deadline, child id) is taken from the record.
-- A row recorded without ``asked`` was fed to code that failed: what follows it is asked anew, and put on record by a
-  ``mark`` row once it is live.
+- Live: its asks become the row's ``asked``. In replay: each ask is compared with the recorded one at once, before
+  anything depends on it, and what is recorded besides (deadline, child id) is taken from the record.
+- A row recorded without ``asked`` was fed to code that failed. It is fed anew, live, and what is asked on it then is
+  put on record by a ``mark`` row behind it.
 """
 
 from __future__ import annotations
@@ -17,89 +17,113 @@ import msgspec
 
 from runnerq.workflow.ending import Blocked
 from runnerq.workflow.journal import Asked, Row, RowKind
+from runnerq.workflow.tree import Branch, Composite, line_of
 
 _decode_asked = msgspec.json.Decoder(list[Asked]).decode
 _encode = msgspec.json.encode
 
-TAKEN_UP = "taken_up"
+_TAKEN_UP = "taken_up"
 _NEVER = datetime.min.replace(tzinfo=UTC)
+CHANGED = "the code changed while this run was open, or is not deterministic"
 
 
 class Recorder:
-    """What is on record of one generation, and what is to be written."""
+    """What is on record of one generation, and what is to be written.
+
+    ``at`` is the time of the last row fed, which never goes back. ``replaying`` is true until all that is recorded was
+    fed.
+    """
 
     def __init__(self) -> None:
         self.place = 0
         self.at = _NEVER
         self.rows: list[Row] = []
-        self.asks: list[Asked] = []
-        self.unrecorded: list[Asked] = []
         self.replaying = False
+        self._asks: list[Asked] = []
         self._expected: list[Asked] | None = None
         self._taken = 0
-
-    def open_event(self, at: datetime) -> None:
-        """Begin to feed one answer. Times never go back."""
-        if at > self.at:
-            self.at = at
-        self.asks = []
-
-    def close_event(self, kind: RowKind, position: str, value: str | None) -> None:
-        """Live: keep the row with what was asked on it."""
-        asked = asked_text(self.asks) if self.asks else "[]"
-        self.rows.append(Row(self.place, kind, position, self.at, value, asked))
-        self.place += 1
-
-    def abandon_event(self, kind: RowKind, position: str, value: str | None) -> None:
-        """Live: the code failed on this answer; keep the answer, and nothing of what it asked."""
-        self.rows.append(Row(self.place, kind, position, self.at, value, None))
-        self.place += 1
-
-    def replay_event(self, row: Row, asked: str | None) -> None:
-        """Begin to feed a recorded row; ``asked`` is what was asked on it, None if that is not on record."""
-        self.at = row.at
-        self.asks = []
-        self._expected = None if asked is None else _decode_asked(asked)
-        self._taken = 0
-
-    def replayed_event(self, line: str | None) -> None:
-        """End it: everything that was recorded must have been asked."""
-        expected = self._expected
-        if expected is None:
-            self.unrecorded = self.asks
-        elif self._taken < len(expected):
-            missing = expected[self._taken]
-            raise diverged(missing.position, missing, None, line)
-        self.place += 1
-        self._expected = None
-
-    def ask(self, asked: Asked, line: str | None) -> Asked:
-        """Put one command on record; in replay answers with the recorded one."""
-        if self._expected is not None:
-            if self._taken >= len(self._expected):
-                raise diverged(asked.position, None, asked, line)
-            recorded = self._expected[self._taken]
-            if (
-                recorded.digest != asked.digest
-                or recorded.name != asked.name
-                or recorded.kind != asked.kind
-                or recorded.position != asked.position
-            ):
-                raise diverged(recorded.position, recorded, asked, line)
-            self._taken += 1
-            asked = recorded
-        self.asks.append(asked)
-        return asked
 
     @property
     def recording(self) -> bool:
         """Whether what is asked now is asked for the first time."""
         return self._expected is None
 
+    # --- live ---------------------------------------------------------------------------------------------------------
+
+    def open_event(self, at: datetime) -> None:
+        """Begin to feed one answer."""
+        if at > self.at:  # noqa: PLR1730 - max() is a call, on the hot path
+            self.at = at
+        self._asks = []
+
+    def close_event(self, kind: RowKind, position: str, value: str | None) -> None:
+        """Keep the row, with what was asked on it."""
+        self._write(kind, position, value, asked_text(self._asks) if self._asks else "[]")
+
+    def abandon_event(self, kind: RowKind, position: str, value: str | None) -> None:
+        """The code failed on this answer: keep the answer, and nothing of what it asked."""
+        self._write(kind, position, value, None)
+
     def take_rows(self) -> tuple[Row, ...]:
         rows = tuple(self.rows)
         self.rows = []
         return rows
+
+    # --- replay -------------------------------------------------------------------------------------------------------
+
+    def open_recorded(self, at: datetime, asked: str) -> None:
+        """Begin to feed a recorded answer, on which this was asked."""
+        self.at = at
+        self._expected = _decode_asked(asked)
+        self._taken = 0
+
+    def close_recorded(self, root: Branch | None) -> None:
+        """End it. Raises Blocked unless everything that was recorded has been asked."""
+        expected, self._expected = self._expected, None
+        if expected is not None and self._taken < len(expected):
+            missing = expected[self._taken]
+            raise diverged(missing.position, missing, None, line_of(root))
+        self.place += 1
+
+    def open_abandoned(self, at: datetime) -> None:
+        """Begin to feed the last recorded answer anew, to code that may do better with it than the code that failed."""
+        self.replaying = False
+        self.place += 1
+        self.open_event(at)
+
+    def close_abandoned(self) -> None:
+        """Put on record what was asked on it."""
+        self._write("mark", "", msgspec.json.encode({_TAKEN_UP: True}).decode(), asked_text(self._asks))
+
+    # --- both ---------------------------------------------------------------------------------------------------------
+
+    def ask(self, asked: Asked, parent: Branch | Composite) -> Asked:
+        """Put one command on record. In replay answers with the recorded one, or raises Blocked if it is another."""
+        expected = self._expected
+        if expected is None:
+            self._asks.append(asked)
+            return asked
+        if self._taken == len(expected):
+            raise diverged(asked.position, None, asked, line_of(parent))
+        recorded = expected[self._taken]
+        if (
+            recorded.digest != asked.digest
+            or recorded.name != asked.name
+            or recorded.kind != asked.kind
+            or recorded.position != asked.position
+        ):
+            raise diverged(recorded.position, recorded, asked, line_of(parent))
+        self._taken += 1
+        return recorded
+
+    def _write(self, kind: RowKind, position: str, value: str | None, asked: str | None) -> None:
+        self.rows.append(Row(self.place, kind, position, self.at, value, asked))
+        self.place += 1
+
+
+def takes_up(row: Row) -> bool:
+    """Whether it is the mark that holds what was asked anew on the row before it."""
+    return row.kind == "mark" and row.value is not None and _TAKEN_UP in row.value
 
 
 def asked_text(asks: Sequence[Asked]) -> str:
@@ -117,11 +141,14 @@ def diverged(position: str, recorded: Asked | None, asked: Asked | None, line: s
     """The block of a run whose code asks for something else than its journal holds."""
     was = f"recorded {recorded}" if recorded is not None else "nothing is recorded"
     now = f"the workflow now asks for {asked}" if asked is not None else "the workflow asks for nothing"
-    if recorded is not None and asked is not None and str(recorded) == str(asked):
-        now += f" with other arguments (recorded digest {recorded.digest}, now {asked.digest})"
+    if recorded is not None and asked is not None:
+        if recorded.position != asked.position:
+            now += f" at position {asked.position}"
+        elif str(recorded) == str(asked):
+            now += f" with other arguments (recorded digest {recorded.digest}, now {asked.digest})"
     where = f" at {line}" if line else ""
     return Blocked(
-        f"position {position}: {was}, {now}{where}; the code changed while this run was open, or is not deterministic",
+        f"position {position}: {was}, {now}{where}; {CHANGED}",
         position=position,
         recorded=None if recorded is None else _described(recorded),
         asked=None if asked is None else _described(asked),
@@ -129,5 +156,18 @@ def diverged(position: str, recorded: Asked | None, asked: Asked | None, line: s
     )
 
 
+def other_row(row: Row, instead: str, line: str | None = None) -> Blocked:
+    """The block of a run whose journal goes on with a row that its code has no place for."""
+    recorded = f"{row.kind} {row.position}".rstrip()
+    return Blocked(
+        f"position {row.position or row.place}: the journal goes on with {recorded!r} (row {row.place}), "
+        f"but {instead}; {CHANGED}",
+        position=row.position,
+        recorded=recorded,
+        asked=instead,
+        line=line,
+    )
+
+
 def _described(asked: Asked) -> str:
-    return f"{asked} ({asked.digest})" if asked.digest else str(asked)
+    return f"{asked} ({asked.digest})"

@@ -5,12 +5,16 @@ A node is alive from its ask until its answer has been delivered to its parent; 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from random import Random
 from typing import Any, TypeAlias
 
+import msgspec
+
 from runnerq.workflow.commands import AllSpec, Command
 from runnerq.workflow.journal import Asked
+
+_OURS = "runnerq.workflow."
 
 
 class Leaf:
@@ -32,87 +36,109 @@ class Leaf:
         return f"<Leaf {self.asked.position} {self.command!r}>"
 
 
-class Decision:
-    """How a composite was decided: by which member, and with what."""
+class Decision(msgspec.Struct, frozen=True):
+    """How a composite was decided: by which member (None: by all of them), and with what."""
 
-    __slots__ = ("index", "ok", "value")
-
-    def __init__(self, ok: bool, value: Any, index: int | None) -> None:
-        self.ok = ok
-        self.value = value
-        self.index = index
+    ok: bool
+    value: Any
+    index: int | None
 
 
 class Composite:
-    """An ``all``, ``gather`` or ``race``: ``open`` counts the members that are started and have not ended."""
+    """An ``all``, ``gather`` or ``race``.
 
-    __slots__ = ("cancelled", "command", "decision", "done", "index", "members", "next", "open", "parent", "position", "values")
+    ``next`` is the first member that is not started; ``open`` counts those that are started and have not ended. It is
+    over once it is decided, cancelled, or ``closed``: lost by the composite that it is a member of.
+    """
+
+    __slots__ = (
+        "cancelled", "closed", "command", "decision", "index", "limit", "members", "next", "open", "parent", "position",
+        "reason", "starting", "values",
+    )  # fmt: skip
 
     def __init__(self, command: Command[Any], position: str, parent: Branch | Composite, index: int) -> None:
+        count = len(command.members)
         self.command = command
         self.position = position
         self.parent = parent
         self.index = index
-        self.members: list[Leaf | Composite | Branch | None] = [None] * len(command.members)
-        self.values: list[Any] = [None] * len(command.members)
-        self.open = 0
-        self.done = 0
+        self.members: list[Leaf | Composite | Branch | None] = [None] * count
+        self.values: list[Any] = [None] * count
+        self.limit = command.spec.limit or count if isinstance(command.spec, AllSpec) else count
         self.next = 0
+        self.open = 0
+        self.starting = False
         self.decision: Decision | None = None
+        self.closed = False
         self.cancelled = False
+        self.reason: str | None = None
 
     @property
-    def limit(self) -> int | None:
-        return self.command.spec.limit if isinstance(self.command.spec, AllSpec) else None
+    def over(self) -> bool:
+        return self.decision is not None or self.cancelled or self.closed
 
 
 class Branch:
-    """A generator that advances on its own, with a numbering of its own."""
+    """A generator that advances on its own, with a numbering of its own.
 
-    __slots__ = ("cancelled", "count", "draws", "generator", "index", "parent", "pending_cancel", "prefix", "rng", "waiting")
+    ``waiting`` is set whenever it is not advancing. ``pending`` says that a cancel waits for the answer of an effect.
+    """
 
-    def __init__(self, generator: Generator[Any, Any, Any], prefix: str, parent: Composite | None, index: int) -> None:
-        self.generator = generator
+    __slots__ = (
+        "cancelled", "count", "draws", "generator", "index", "parent", "pending", "prefix", "reason", "rng", "waiting",
+    )  # fmt: skip
+
+    generator: Generator[Any, Any, Any]
+    waiting: Leaf | Composite
+
+    def __init__(self, prefix: str, parent: Composite | None, index: int) -> None:
         self.prefix = prefix
         self.parent = parent
         self.index = index
         self.count = 0
         self.draws = 0
         self.rng: Random | None = None
-        self.waiting: Leaf | Composite | None = None
         self.cancelled = False
-        self.pending_cancel: str | None = None
+        self.pending = False
+        self.reason: str | None = None
 
     @property
     def position(self) -> str:
         return self.prefix[:-1]
 
+    @property
+    def place(self) -> str:
+        """The position of the last command that it asked for."""
+        return f"{self.prefix}{self.count}"
+
 
 Node: TypeAlias = Leaf | Composite | Branch
 
 
-def branches(root: Branch) -> Iterator[Branch]:
-    """Every live branch, innermost first."""
-    yield from _below(root.waiting)
-    yield root
+def line_of(node: Node | None) -> str | None:
+    """Where the branch that this node belongs to stands, in the user's code."""
+    while node is not None and not isinstance(node, Branch):
+        node = node.parent
+    frames = [] if node is None else parked_frames(node.generator)
+    return frames[-1] if frames else None
 
 
-def _below(node: Node | None) -> Iterator[Branch]:
-    if isinstance(node, Composite):
-        for member in node.members:
-            if isinstance(member, Branch):
-                yield from branches(member)
-            else:
-                yield from _below(member)
-
-
-def parked_line(generator: Any) -> str | None:
-    """Where a suspended generator stands: ``file:line in function`` of its innermost frame in user code."""
-    found = None
-    while generator is not None:
-        frame = getattr(generator, "gi_frame", None)
-        if frame is None or frame.f_globals.get("__name__") == Command.__module__:
+def parked_frames(generator: Any) -> list[str]:
+    """Where a suspended generator stands, outermost first: ``file:line in function`` of each frame in user code."""
+    found = []
+    while (frame := getattr(generator, "gi_frame", None)) is not None:
+        if frame.f_globals.get("__name__") == Command.__module__:
             break
-        found = f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
+        found.append(f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}")
         generator = generator.gi_yieldfrom
+    return found
+
+
+def raised_at(error: BaseException) -> str | None:
+    """The innermost line of user code that an exception came through."""
+    found, at = None, error.__traceback__
+    while at is not None:
+        if not str(at.tb_frame.f_globals.get("__name__")).startswith(_OURS):
+            found = f"{at.tb_frame.f_code.co_filename}:{at.tb_lineno} in {at.tb_frame.f_code.co_name}"
+        at = at.tb_next
     return found

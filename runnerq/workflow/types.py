@@ -1,20 +1,54 @@
-"""The type that a command's answer is decoded into: what its function or channel is annotated with, else JSON builtins."""
+"""The type that a command's answer is decoded into: as its function or channel says, else JSON builtins."""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
-from runnerq.serialization.signatures import signature_of
+from runnerq.errors import ConfigurationError, UsageError
+from runnerq.serialization.signatures import Signature, signature_of, workflow_signature_of
+from runnerq.serialization.type_forms import decoder_of
 from runnerq.workflow.commands import Command, SignalSpec
+from runnerq.workflow.declare import WorkflowDeclaration, declaration_of
 
 
 def answer_type(command: Command[Any]) -> Any:
-    """A type form; Any where nothing is annotated, None where nothing is answered."""
+    """A type form; Any where nothing is annotated. Raises ConfigurationError for what cannot be resolved."""
     spec = command.spec
     if isinstance(spec, SignalSpec):
         return spec.type
     if command.fn is not None:
-        return signature_of(command.fn).returns
+        return _signature(command).returns
     if command.kind == "cancel":
         return bool
     return Any
+
+
+def check_answer_type(command: Command[Any]) -> None:
+    """Raise UsageError if this is asked with a function or type that could never answer."""
+    try:
+        type_ = answer_type(command)
+        try:
+            _decodable(type_)
+        except TypeError:  # a type form that cannot be hashed
+            _decodable.__wrapped__(type_)
+    except ConfigurationError as error:
+        raise UsageError(f"{command!r} cannot be asked for: {error}") from error
+    if command.kind == "step" and command.fn is not None and signature_of(command.fn).is_generator:
+        raise UsageError(
+            f"{command!r} is given a generator function: run it as a part of this workflow with `yield from`, as a "
+            "branch with ctx.all, or as a run of its own with ctx.child"
+        )
+
+
+def _signature(command: Command[Any]) -> Signature:
+    fn: Any = command.fn
+    # A workflow's own reading leaves out its context, whose annotation need not be there at run time.
+    if command.kind != "step" and isinstance(declaration_of(fn), WorkflowDeclaration):
+        return workflow_signature_of(fn)
+    return signature_of(fn)
+
+
+@lru_cache(maxsize=1024)
+def _decodable(type_: Any) -> None:
+    decoder_of(type_, "its answer")

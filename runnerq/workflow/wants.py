@@ -28,7 +28,7 @@ def wants(run: Interpreter) -> Wants:
         leaf.asked.child for leaf in run.leaves.values() if leaf.command.kind == "child" and leaf.asked.child
     )
     due = [leaf.asked.deadline for leaf in run.leaves.values() if leaf.asked.deadline is not None]
-    fewest = inf if run.root is None else _fewest(run.root.waiting)
+    fewest = inf if run.root is None or run.end is not None else _fewest(run.root.waiting)
     needs = 0 if fewest == inf else int(fewest)
     return Wants(tuple(signals), tuple(children), needs, min(due, default=None))
 

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import uuid
 from pathlib import Path
 
 import psutil
@@ -17,29 +18,35 @@ ROOT = Path(__file__).parents[2]
 DEMO = [sys.executable, "-m", "runnerq", "demo"]
 
 
+MARK = "RQ_DEMO_TEST"
+
+
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """Its temporary files where a test can look for what is left; a database that it must not use."""
+    """Its temporary files where a test can look for what is left; a database that it must not use; and a mark that all
+    its processes inherit."""
     (tmp_path / "tmp").mkdir()
-    return {**os.environ, "TMPDIR": str(tmp_path / "tmp"), "RUNNERQ_DSN": "postgresql://nobody@127.0.0.1:1/nowhere"}
+    return {
+        **os.environ,
+        "TMPDIR": str(tmp_path / "tmp"),
+        "RUNNERQ_DSN": "postgresql://nobody@127.0.0.1:1/nowhere",
+        MARK: uuid.uuid4().hex,
+    }
 
 
-def of_the_demo(before: set[int]) -> list[psutil.Process]:
-    """Processes that were not there before and look like the demo's: its commands, its server."""
+def of_the_demo(environment: dict[str, str]) -> list[str]:
+    """The names of the demo's processes that are there now."""
     found = []
-    for process in psutil.process_iter(["cmdline", "exe"]):
-        line = " ".join(process.info["cmdline"] or [])
-        if process.pid not in before and ("runnerq" in line or "runnerq-demo" in (process.info["exe"] or "")):
-            found.append(process)
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get(MARK) == environment[MARK]:
+                found.append(process.name())
+        except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
+            continue
     return found
 
 
-@pytest.fixture
-def before() -> set[int]:
-    return set(psutil.pids())
-
-
-def test_the_order_survives_and_is_charged_once(environment: dict[str, str], before: set[int]) -> None:
+def test_the_order_survives_and_is_charged_once(environment: dict[str, str]) -> None:
     done = subprocess.run(DEMO, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.rstrip().endswith("charged 1 time")
@@ -48,11 +55,11 @@ def test_the_order_survives_and_is_charged_once(environment: dict[str, str], bef
     for row in ("step +reserve", "step +charge", "sleep +", "signal +approval", "child +ship"):
         assert re.search(rf"{row} +answered", done.stdout), done.stdout
     assert len(re.findall(r"worker \d +charge ", done.stdout)) == 1
-    assert of_the_demo(before) == []
+    assert of_the_demo(environment) == []
 
 
 def test_on_a_terminal_it_speaks_in_colour_and_ctrl_c_leaves_nothing_behind(
-    environment: dict[str, str], before: set[int]
+    environment: dict[str, str],
 ) -> None:
     terminal, end = pty.openpty()
     process = subprocess.Popen(
@@ -61,8 +68,9 @@ def test_on_a_terminal_it_speaks_in_colour_and_ctrl_c_leaves_nothing_behind(
     os.close(end)
     heard = b""
     try:
-        while b"started as process" not in heard:
+        while b"runnerq worker" not in heard:
             heard += os.read(terminal, 4096)
+        assert "postgres" in of_the_demo(environment)
         process.send_signal(signal.SIGINT)
         while True:
             try:
@@ -75,5 +83,5 @@ def test_on_a_terminal_it_speaks_in_colour_and_ctrl_c_leaves_nothing_behind(
         os.close(terminal)
     assert b"\x1b[" in heard
     assert b"interrupted" in heard
-    assert of_the_demo(before) == []
+    assert of_the_demo(environment) == []
     assert not list((Path(environment["TMPDIR"])).iterdir())

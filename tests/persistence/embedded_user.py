@@ -1,4 +1,4 @@
-"""A process that uses an embedded server: prints the DSN once it is open, closes when its input ends. Killed by tests."""
+"""A process that uses an embedded server: prints the DSN once it is open, closes when its input ends."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from runnerq.persistence.embedded import EmbeddedPostgres
 
 
 async def main() -> None:
-    server = EmbeddedPostgres(Path(sys.argv[1]))
+    server = EmbeddedPostgres(Path(sys.argv[1]), linger=float(sys.argv[2]))
     print(await server.open(), flush=True)  # noqa: T201 - read by the test
     await asyncio.to_thread(sys.stdin.read)
     await server.close()

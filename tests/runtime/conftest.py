@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import pytest
 
@@ -10,32 +9,34 @@ from runnerq.persistence.protocol import Storage
 from tests.runtime.stage import Stage
 
 
-@asynccontextmanager
-async def _postgres(dsn: str) -> AsyncIterator[Storage]:
+def _postgres(dsn: str) -> Storage:
     from runnerq.persistence.postgres import PostgresStorage
 
-    storage = PostgresStorage(dsn)
-    await storage.open()
-    try:
-        yield storage
-    finally:
-        await storage.close()
+    return PostgresStorage(dsn)
 
 
-@pytest.fixture(params=["memory", "memory, replayed", "postgres, replayed"])
+@pytest.fixture(params=["memory", "memory-replayed", "postgres-replayed"])
 async def stage(request: pytest.FixtureRequest) -> AsyncIterator[Stage]:
-    """Where a behaviour is shown: on both backends, with parked generators kept and with each resumption a replay."""
-    cache = 0 if request.param.endswith("replayed") else 100
-    if request.param.startswith("memory"):
-        async with Stage(MemoryStorage(), cache).base as base:
-            stage = Stage(base.storage, cache)
-            yield stage
-    else:
-        async with _postgres(request.getfixturevalue("module_database")) as storage:
-            yield Stage(storage, cache)
+    """Where a behaviour is shown: on both backends, with parked generators kept, and with each resumption a replay."""
+    backend, _, replayed = request.param.partition("-")
+    storage = MemoryStorage() if backend == "memory" else _postgres(request.getfixturevalue("module_database"))
+    stage = Stage(storage, cache=0 if replayed else 100)
+    async with stage.base:
+        yield stage
+
+
+@pytest.fixture(params=["memory", "postgres"])
+async def plain_stage(request: pytest.FixtureRequest) -> AsyncIterator[Stage]:
+    """Where a behaviour that has nothing to do with replay is shown, on both backends."""
+    storage = MemoryStorage() if request.param == "memory" else _postgres(request.getfixturevalue("module_database"))
+    stage = Stage(storage)
+    async with stage.base:
+        yield stage
 
 
 @pytest.fixture
-async def memory() -> Stage:
+async def memory() -> AsyncIterator[Stage]:
     """Where a fault of the runtime alone is shown."""
-    return Stage(MemoryStorage())
+    stage = Stage(MemoryStorage())
+    async with stage.base:
+        yield stage

@@ -17,7 +17,7 @@ from runnerq.client.client import Client
 from runnerq.client.handle import Handle
 from runnerq.ids import new_run_id
 from runnerq.persistence.protocol import Heart, Storage
-from runnerq.persistence.records import Claim, ClaimRequest, Pulse, Status, Turn, Verdict
+from runnerq.persistence.records import Ask, Claim, ClaimRequest, Inbox, Pulse, Status, Turn, Verdict
 from runnerq.runtime.worker import Worker
 from runnerq.workflow.declare import WorkflowDeclaration, declaration_of
 
@@ -85,6 +85,7 @@ class Tapped:
         self._storage = storage
         self.turns: list[Turn] = []
         self.claims: list[Claim] = []
+        self.asks: list[Ask] = []
         self.cancels: list[tuple[str, ...]] = []
         self.before: Callable[[Sequence[Turn]], Awaitable[None]] | None = None
         self.after: Callable[[Sequence[Turn], list[Verdict]], Awaitable[None]] | None = None
@@ -107,6 +108,11 @@ class Tapped:
         self.claims.append(claim)
         return claim
 
+    async def inbox(self, asks: Sequence[Ask]) -> list[Inbox]:
+        found = await self._storage.inbox(asks)
+        self.asks += asks
+        return found
+
     async def cancel(self, run_ids: Sequence[str], reason: str | None = None) -> Any:
         self.cancels.append(tuple(run_ids))
         return await self._storage.cancel(run_ids, reason)
@@ -117,6 +123,10 @@ class Tapped:
     def claimed(self, run_id: str) -> int:
         """How often this run was claimed."""
         return sum(run.id == run_id for claim in self.claims for run in claim.runs)
+
+    def asked(self, run_id: str) -> int:
+        """How often this run's mailbox was read."""
+        return sum(ask.run_id == run_id for ask in self.asks)
 
     def turns_of(self, run_id: str) -> list[Turn]:
         return [turn for turn in self.turns if turn.run_id == run_id]

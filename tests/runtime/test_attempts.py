@@ -15,7 +15,7 @@ from runnerq.errors import Cancelled, UsageError
 from runnerq.runtime.attempts import Attempts, Call, Interrupted, Raised, Result, Returned, Running, TimedOut
 from runnerq.runtime.current import Current, current
 from runnerq.runtime.threads import Threads
-from tests.runtime.virtual_time import in_virtual_time, settle
+from tests.runtime.virtual_time import in_virtual_time, settle, until
 
 WHO: ContextVar[str] = ContextVar("WHO", default="nobody")
 
@@ -371,11 +371,6 @@ class Gate:
 
     def open(self) -> None:
         self._open.set()
-
-
-async def until(true: Callable[[], bool]) -> None:
-    while not true():
-        await asyncio.sleep(0)
 
 
 async def test_a_sync_attempt_runs_in_a_thread_and_answers_its_value() -> None:

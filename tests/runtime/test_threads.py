@@ -13,6 +13,7 @@ import pytest
 import pytest_asyncio
 
 from runnerq.runtime.threads import IDLE, Threads
+from tests.runtime.virtual_time import until
 
 WHO: ContextVar[str] = ContextVar("WHO", default="nobody")
 
@@ -50,14 +51,9 @@ async def make() -> AsyncIterator[Callable[[int], Threads]]:
         each.close()
 
 
-async def until(true: Callable[[], bool]) -> None:
-    while not true():
-        await asyncio.sleep(0)
-
-
 async def test_a_call_answers_what_the_function_returns(make: Callable[[int], Threads]) -> None:
     threads = make(1)
-    assert await threads.call(lambda: threading.current_thread()) is not threading.current_thread()
+    assert await threads.call(threading.current_thread) is not threading.current_thread()
 
 
 async def test_a_call_raises_what_the_function_raises(make: Callable[[int], Threads]) -> None:

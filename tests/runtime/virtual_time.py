@@ -54,3 +54,9 @@ async def settle() -> None:
     """Let everything that is ready run, and what that makes ready; time stands still."""
     for _ in range(20):
         await asyncio.sleep(0)
+
+
+async def until(true: Callable[[], bool]) -> None:
+    """Let the loop turn, in real time, until something that a thread does is true."""
+    while not true():  # noqa: ASYNC110 - what is waited for are counts, which have no event
+        await asyncio.sleep(0)

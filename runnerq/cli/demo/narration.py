@@ -13,7 +13,7 @@ STYLES = {
     "postgres": "blue",
     "worker 1": "magenta",
     "worker 2": "green",
-    "person": "yellow",
+    "process 3": "yellow",
     "run": "cyan",
     "kill -9": "bold red",
 }
@@ -33,7 +33,8 @@ class Narrator:
     def say(self, who: str, what: str) -> None:
         """``who`` is one of the voices; each has its colour."""
         style = STYLES[who]
-        line = Text(f"{time.monotonic() - self._began:6.2f} s  ", "dim")
+        line = Text()
+        line.append(f"{time.monotonic() - self._began:6.2f} s  ", "dim")
         line.append(f"{who:<9} ", style)
         line.append(what, "bold red" if who == "kill -9" else "")
         self.console.print(line)

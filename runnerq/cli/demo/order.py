@@ -16,8 +16,8 @@ from runnerq.workflow.context import Context
 from runnerq.workflow.declare import activity, workflow
 
 LOG_VARIABLE = "RUNNERQ_DEMO_LOG"
-PAUSE = 2.0
-PACKING = 1.5
+PAUSE = 1.0
+PACKING = 1.0
 """Seconds that packing takes: long enough to be killed in."""
 
 
@@ -32,8 +32,7 @@ class Receipt(msgspec.Struct, frozen=True):
     cents: int
 
 
-class Decision(msgspec.Struct, frozen=True):
-    approved: bool
+class Approval(msgspec.Struct, frozen=True):
     by: str
 
 
@@ -44,7 +43,7 @@ class Delivery(msgspec.Struct, frozen=True):
     approved_by: str
 
 
-APPROVAL: Signal[Decision] = Signal("approval", Decision)
+APPROVAL: Signal[Approval] = Signal("approval", Approval)
 
 
 @activity
@@ -79,7 +78,7 @@ def ship(ctx: Context, parcel: str) -> Flow[str]:
     return tracking
 
 
-@workflow
+@workflow(name="order")
 def order_workflow(ctx: Context, order: Order) -> Flow[Delivery]:
     yield from ctx.step(reserve, order)
     receipt = yield from ctx.step(charge, order)
@@ -88,9 +87,9 @@ def order_workflow(ctx: Context, order: Order) -> Flow[Delivery]:
     yield from ctx.publish(stage="resting")
     yield from ctx.sleep(PAUSE)
     yield from ctx.publish(stage="waiting for approval")
-    decision = yield from ctx.signal(APPROVAL)
+    approval = yield from ctx.signal(APPROVAL)
     tracking = yield from ctx.child(ship, parcel)
-    return Delivery(receipt.id, parcel, tracking, decision.by)
+    return Delivery(receipt.id, parcel, tracking, approval.by)
 
 
 def _touch(what: str) -> None:

@@ -40,7 +40,7 @@ async def tell(folder: Path) -> bool:
     postgres = EmbeddedPostgres(folder / "postgres")
     try:
         dsn = await postgres.open()
-        narrator.say("postgres", "an embedded PostgreSQL is up, with a data folder of its own")
+        narrator.say("postgres", "an embedded PostgreSQL, with a data folder of its own")
         async with connect(dsn) as client:
             story = Story(narrator, client, dsn, folder)
             try:
@@ -81,20 +81,20 @@ class Story:
         say = self._narrator.say
         first = await self._worker("worker 1")
         run = await self._client.options(key=ORDER.number).start(order_workflow, ORDER)
-        say("run", f"order {ORDER.number} started as {run.id}")
+        say("run", f"order {ORDER.number} is run {run.id}")
 
         await self._beside(first, run.wait(lambda state: "receipt" in state))
         await self._check_charge_is_recorded(run)
         say("run", "the charge is in the journal")
-        say("kill -9", f"worker 1 (process {first.pid}) is killed in the middle of packing")
+        say("kill -9", f"worker 1, process {first.pid}, in the middle of packing")
         await first.kill()
 
         second = await self._worker("worker 2")
-        say("run", "worker 2 waits until Postgres sees that worker 1 is gone, then replays the journal")
+        say("run", "it is worker 1's until Postgres sees that worker 1 is gone")
         await self._beside(second, run.wait(lambda state: state["stage"] != "charged"))
-        say("run", f"packed. It sleeps {PAUSE:g} s, parked: a row in Postgres and nothing else")
+        say("run", f"packed; sleeps {PAUSE:g} s, parked: rows in Postgres, nothing else")
         await self._beside(second, run.wait(lambda state: state["stage"] == "waiting for approval"))
-        say("run", "awake again, and parked for the approval signal")
+        say("run", "awake, and parked again: it waits for an approval")
         await self._approve(run.id)
         delivery = await self._beside(second, run.result())
         say("run", f"completed: {delivery.tracking}, approved by {delivery.approved_by}")
@@ -108,14 +108,14 @@ class Story:
     async def _worker(self, name: str) -> Command:
         worker = self._command(name, ["worker", MODULE, "--concurrency", "4"])
         await worker.start(lambda line: self._narrator.say(name, line))
-        self._narrator.say(name, f"started as process {worker.pid}: runnerq worker {MODULE}")
+        self._narrator.say(name, f"process {worker.pid} runs `runnerq worker {MODULE}`")
         return worker
 
     async def _approve(self, run_id: str) -> None:
-        decision = '{"approved": true, "by": "Ada"}'
-        person = self._command("person", ["send", run_id, APPROVAL.name, decision])
-        self._narrator.say("person", f"in a third process: runnerq send {run_id} {APPROVAL.name} '{decision}'")
-        await person.start(lambda line: self._narrator.say("person", line))
+        approval = '{"by": "Ada"}'
+        person = self._command("process 3", ["send", run_id, APPROVAL.name, approval])
+        self._narrator.say("process 3", f"runs `runnerq send {run_id[:8]}… {APPROVAL.name} '{approval}'`")
+        await person.start(lambda line: self._narrator.say("process 3", line))
         if await _limited(person.ended(), "the approval to be sent"):
             raise DemoFailed(f"the approval could not be sent: {person.last_words()}")
 

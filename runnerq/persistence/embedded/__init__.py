@@ -1,4 +1,4 @@
-"""An embedded Postgres: ``connect()`` without a DSN keeps its data in a folder, with nothing to install or to configure."""
+"""An embedded Postgres: ``connect()`` without a DSN keeps its data in a folder, with nothing to configure."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Whom the server runs as. Postgres refuses to run as root, so for root it is an account that is already there.
 
-No account is created and no mode is changed to make a place reachable: what the account cannot reach is copied or refused.
+No account is created, and no mode is changed to make a place reachable: what the account cannot reach is copied (the
+server's programs) or refused (a folder).
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def _witnesses(packages: Path) -> list[Path]:
 
 
 def _copy(packages: Path, copies: Path) -> Path:
-    """The copy of this version, made if it is not there. Its layout is the wheel's: libraries are found by relative path."""
+    """The copy of this version, made if it is not there; laid out as the wheel, whose libraries have relative paths."""
     target = copies / f"server-{importlib.metadata.version(_DISTRIBUTION)}"
     if target.exists():
         return target

@@ -1,4 +1,4 @@
-"""A Postgres of one's own in a folder: no installation, no configuration, shared by all processes that open the folder."""
+"""A Postgres of one's own in a folder: nothing to configure, shared by all processes that open the folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import anyio.to_thread
 from runnerq.errors import ConfigurationError, StorageUnavailable
 from runnerq.persistence.embedded.account import can_reach, server_account
 from runnerq.persistence.embedded.binaries import Binaries, wheel_binaries
-from runnerq.persistence.embedded.keeper import Held, becomes_free, hold, hold_within
+from runnerq.persistence.embedded.keeper import LINGER, Held, becomes_free, hold, hold_within
 from runnerq.persistence.embedded.server import Server
 
 ROOT_FOLDER = Path("/var/lib/runnerq")
@@ -42,7 +42,7 @@ class EmbeddedPostgres:
     """The embedded server of a folder. Open until ``close``, or until this process ends, however it ends.
 
     The first to open a folder makes its data and starts the server, the last to go stops it; if the last one is killed,
-    a keeper stops it two seconds later. Data stays.
+    a keeper stops it after two seconds. Data stays.
     """
 
     def __init__(
@@ -51,16 +51,19 @@ class EmbeddedPostgres:
         *,
         settings: Mapping[str, str] | None = None,
         binaries: Binaries | None = None,
+        linger: float = LINGER,
     ) -> None:
-        """``settings`` are for the server if this one starts it; ``binaries`` are another server's than the wheel's."""
+        """``settings`` are for the server if this one starts it; ``binaries`` are another server's than the wheel's;
+        ``linger`` is how many seconds a keeper that this one starts keeps a server whose users were killed."""
         self.folder = (folder or default_folder()).resolve()
         self._settings = dict(settings or {})
         self._binaries = binaries
+        self._linger = linger
         self._server: Server | None = None
         self._presence: list[Held] = []
 
     async def open(self) -> str:
-        """The DSN of the running server, a superuser's. Blocking work is done in a thread; cancelling waits for its end.
+        """The DSN of the running server, a superuser's. The work is done in a thread; a cancel waits for its end.
 
         Raises:
             ConfigurationError: it is not installed, or cannot keep its data there; the message says what to do.
@@ -94,9 +97,9 @@ class EmbeddedPostgres:
         await self.close()
 
     def _open(self) -> str:
-        account = server_account(self.folder / "data")
         binaries = self._binaries
         try:
+            account = server_account(self.folder / "data")
             if binaries is None:
                 if account is not None:
                     _make_folder(ROOT_FOLDER)
@@ -110,7 +113,7 @@ class EmbeddedPostgres:
                 )
             (self.folder / "locks").mkdir(exist_ok=True)
             (self.folder / ".gitignore").write_text("*\n")
-            return self._enter(Server(self.folder, binaries, account, self._settings))
+            return self._enter(Server(self.folder, binaries, account, self._settings, self._linger))
         except OSError as error:
             raise ConfigurationError(
                 f"the embedded Postgres cannot be kept in {self.folder}: {error}. "

@@ -1,13 +1,13 @@
 """The locks around an embedded server, and the small process that stops the server when its last user is gone.
 
-This file is also run as a script, by path, with nothing but the standard library (``python -I -S keeper.py``), so that a
-keeper starts in milliseconds and holds none of the user's modules: it imports nothing of ours.
+This file is also run as a script, by path, with nothing but the standard library (``python -I -S keeper.py``): a keeper
+starts in milliseconds and holds none of the user's modules. So it imports nothing of ours.
 
 Rules
 - Who is there is told by ``flock`` on files in ``locks/``. A lock goes with the process that held it, SIGKILL included.
 - ``gate``    exclusive   held while somebody opens, closes or stops; every decision below is taken under it.
 - ``users``   shared      held by each user of the server. Free, under the gate: there is none.
-- ``alive``   shared      held by each user too, and let go last. A keeper blocks on it; it needs a file of its own, since
+- ``alive``   shared      held by each user too, and let go last. A keeper blocks on it. It is a file of its own since
                           a keeper that blocked on ``users`` could be granted it in the instant in which a closer asks.
 - ``server``  shared      inherited by the server and all its children (and by initdb): free means that none is left,
                           whatever a pid file says. Probed under the gate only.
@@ -74,7 +74,7 @@ class Held:
 
 
 def hold(path: Path, mode: int) -> Held:
-    """The lock, as soon as it is to be had. ``mode`` is LOCK_SH or LOCK_EX, with LOCK_NB for BlockingIOError instead."""
+    """The lock, as soon as it is to be had; with LOCK_NB in ``mode``, at once or BlockingIOError."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, mode)
@@ -162,28 +162,37 @@ def _socket_folder(data: Path) -> Path | None:
     return Path(lines[4]) if len(lines) > 4 and lines[4] else None
 
 
-def keep(locks: Locks, order: StopOrder, own: Held) -> None:
-    """Wait until the last user has gone, and stop the server if none comes for LINGER seconds."""
+def keep(locks: Locks, order: StopOrder, own: Held, linger: float) -> None:
+    """Wait until the last user has gone, and stop the server if none comes for ``linger`` seconds."""
     while True:
         # Blocks without cost until no user is left.
         hold(locks.alive, fcntl.LOCK_EX).release()
-        if _finished(locks, order, own, after=0.0):
+        if _gone(locks, own):
             return
-        time.sleep(LINGER)
-        if _finished(locks, order, own, after=LINGER):
+        time.sleep(linger)
+        if _stopped(locks, order, own):
             return
 
 
-def _finished(locks: Locks, order: StopOrder, own: Held, after: float) -> bool:
-    """Under the gate: whether this keeper is done. ``after`` is how long it has waited for another user to come."""
+def _gone(locks: Locks, own: Held) -> bool:
+    """Whether the last user has stopped the server itself; then this keeper is done."""
+    gate = hold(locks.gate, fcntl.LOCK_EX)
+    try:
+        gone = becomes_free(locks.users) and becomes_free(locks.server)
+        if gone:
+            own.release()
+        return gone
+    finally:
+        gate.release()
+
+
+def _stopped(locks: Locks, order: StopOrder, own: Held) -> bool:
+    """Stop the server if there is still no user; whether it is stopped, and this keeper done."""
     gate = hold(locks.gate, fcntl.LOCK_EX)
     try:
         if not becomes_free(locks.users):
             return False
-        if not becomes_free(locks.server):
-            if after < LINGER:
-                return False
-            stop_server(order, locks.server)
+        stop_server(order, locks.server)
         own.release()
         return True
     finally:
@@ -191,13 +200,13 @@ def _finished(locks: Locks, order: StopOrder, own: Held, after: float) -> bool:
 
 
 def main(arguments: list[str]) -> None:
-    """Run as ``keeper.py LOCKS DESCRIPTOR PG_CTL DATA [UID GID]``; DESCRIPTOR is the ``keeper`` lock, inherited."""
-    folder, descriptor, pg_ctl, data, *account = arguments
+    """``keeper.py LOCKS DESCRIPTOR LINGER PG_CTL DATA [UID GID]``; DESCRIPTOR is the ``keeper`` lock, inherited."""
+    folder, descriptor, linger, pg_ctl, data, *account = arguments
     if os.fork() > 0:
         os._exit(0)  # the opener waits for this one only: the keeper is nobody's child and leaves nobody a zombie
     os.set_inheritable(int(descriptor), False)
     uid, gid = (int(account[0]), int(account[1])) if account else (None, None)
-    keep(Locks(Path(folder)), StopOrder(pg_ctl, data, uid, gid), Held(int(descriptor)))
+    keep(Locks(Path(folder)), StopOrder(pg_ctl, data, uid, gid), Held(int(descriptor)), float(linger))
 
 
 if __name__ == "__main__":

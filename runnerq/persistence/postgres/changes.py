@@ -2,11 +2,11 @@
 
 Rules
 - A wake is a hint. Everything moves without one, a little later.
-- Subscribers of this storage object are called directly, after the statement that changed something; other processes hear
-  by NOTIFY, after the commit and never inside of it, where it would slow down every writer. The first of a burst goes out
-  at once, the others are gathered for a moment and go as one.
-- LISTEN has a connection of its own. It tells itself something now and then; when that does not come back, the connection
-  is dead, or a pooler is between that does not carry it, and it is made anew.
+- Subscribers of this storage object are called directly, after the statement that changed something; other processes
+  hear by NOTIFY, after the commit and never inside of it, where it would slow down every writer. The first of a burst
+  goes out at once, the others are gathered for a moment and go as one.
+- LISTEN has a connection of its own. It tells itself something now and then; when that does not come back, the
+  connection is dead, or a pooler is between that does not carry it, and it is made anew.
 - What is told is names only, in the payload's 8,000 bytes; more changed runs than fit are told as ``many_runs``.
 """
 
@@ -21,8 +21,9 @@ from collections.abc import Callable
 import msgspec
 
 from runnerq.errors import StorageError
-from runnerq.persistence.postgres.connections import Connection, Connections
+from runnerq.persistence.postgres.connections import Connections
 from runnerq.persistence.postgres.faults import told
+from runnerq.persistence.postgres.lending import Connection
 from runnerq.persistence.postgres.statements import Statements
 from runnerq.persistence.records import Wake
 

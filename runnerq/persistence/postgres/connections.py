@@ -4,9 +4,9 @@ Rules
 - Two pools. ``durable`` commits to disk; ``quick`` has synchronous_commit off, for what is harmless to lose: claims and
   wake-ups.
 - Plans do not depend on how large the tables were when they were made: seqscan and jit are off and plans are generic.
-  Without that, a plan cached over empty tables makes a claim take seconds later. Where a pooler refuses or ignores these
-  settings, statements are planned each time instead (statement_cache_size=0), which also keeps us free of session state.
-- Nothing is reset when a connection is given back: we leave no session state, so it would be a wasted round trip.
+  Without that, a plan cached over empty tables makes a claim take seconds later. Where a pooler refuses or ignores
+  these settings, statements are planned each time instead (statement_cache_size=0), which also keeps us free of
+  session state.
 - A server that does not answer is asked again until ``connect_timeout``; one that refuses us is not.
 """
 
@@ -16,14 +16,14 @@ import asyncio
 import os
 import time
 from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
 
 from runnerq.errors import ConfigurationError, SchemaError, StorageUnavailable
 from runnerq.persistence.postgres.faults import told
+from runnerq.persistence.postgres.lending import Connection, Pool, Record
 
 STEADY_PLANS = {"enable_seqscan": "off", "jit": "off", "plan_cache_mode": "force_generic_plan"}
 COMMAND_TIMEOUT = 60.0
@@ -32,40 +32,11 @@ COMMAND_TIMEOUT = 60.0
 _OLDEST_SERVER = 150000
 _DURABLE_CONNECTIONS = 8
 _QUICK_CONNECTIONS = 2
-_NEVER = 1_000_000_000
+_PARTING = 5.0
 
 # What a server says that is not ready to be asked yet: starting up or stopping, or all its connections taken.
 _NOT_YET = (asyncpg.CannotConnectNowError, asyncpg.TooManyConnectionsError, asyncpg.AdminShutdownError)
 _NO_ANSWER = (OSError, TimeoutError, asyncpg.ConnectionDoesNotExistError, *_NOT_YET)
-
-
-class Record(Protocol):
-    """A row, by column name."""
-
-    def __getitem__(self, column: str) -> Any: ...
-
-
-class Connection(Protocol):
-    """What we use of asyncpg's connection, which has no types of its own."""
-
-    async def fetch(self, query: str, *args: object) -> list[Record]: ...
-    async def fetchrow(self, query: str, *args: object) -> Record | None: ...
-    async def fetchval(self, query: str, *args: object) -> Any: ...
-    async def execute(self, query: str, *args: object) -> str: ...
-    async def add_listener(self, channel: str, hear: Any) -> None: ...
-    async def close(self, *, timeout: float | None = None) -> None: ...
-    def transaction(self) -> AbstractAsyncContextManager[Any]: ...
-    def is_closed(self) -> bool: ...
-    def terminate(self) -> None: ...
-    def get_server_pid(self) -> int: ...
-
-
-class Pool(Protocol):
-    """What we use of asyncpg's pool."""
-
-    def acquire(self) -> AbstractAsyncContextManager[Connection]: ...
-    async def close(self) -> None: ...
-    def terminate(self) -> None: ...
 
 
 def place_of(dsn: str) -> str:
@@ -106,46 +77,40 @@ class Connections:
                 self._steady = await _is_fit(first)
         finally:
             await first.close()
-        with told():
-            self._durable = await self._pool(_DURABLE_CONNECTIONS, {})
-            self._quick = await self._pool(_QUICK_CONNECTIONS, {"synchronous_commit": "off"})
+        self._durable = Pool(lambda: self._connect({}, COMMAND_TIMEOUT), _DURABLE_CONNECTIONS)
+        self._quick = Pool(lambda: self._connect({"synchronous_commit": "off"}, COMMAND_TIMEOUT), _QUICK_CONNECTIONS)
 
     async def close(self) -> None:
         pools, self._durable, self._quick = (self._durable, self._quick), None, None
         for pool in pools:
             if pool is not None:
-                await _closed(pool)
+                await pool.close(_PARTING)
 
-    async def connect(self, settings: dict[str, str] | None = None, *, command_timeout: float = COMMAND_TIMEOUT) -> Connection:
+    async def connect(
+        self, settings: dict[str, str] | None = None, *, command_timeout: float = COMMAND_TIMEOUT
+    ) -> Connection:
         """A connection of the caller's own."""
         with told():
             return await self._connect(settings or {}, command_timeout)
 
     async def fetch(self, statement: str, *args: object) -> Sequence[Record]:
         with told():
-            async with self._lent(self._durable) as connection:
-                return await connection.fetch(statement, *args)
+            return await _opened(self._durable).fetch(statement, *args)
 
     async def fetch_quick(self, statement: str, *args: object) -> Sequence[Record]:
         """``fetch`` without waiting for the disk: for what is harmless to lose."""
         with told():
-            async with self._lent(self._quick) as connection:
-                return await connection.fetch(statement, *args)
+            return await _opened(self._quick).fetch(statement, *args)
 
     async def fetch_impatiently(self, statement: str, *args: object) -> Sequence[Record] | None:
         """``fetch``, or None if it has to wait for a lock longer than a moment; then nothing was written."""
         with told():
             try:
-                async with self._lent(self._durable) as connection, connection.transaction():
+                async with _opened(self._durable).connection() as connection, connection.transaction():
                     await connection.execute("set local lock_timeout = '200ms'")
                     return await connection.fetch(statement, *args)
             except asyncpg.LockNotAvailableError:
                 return None
-
-    def _lent(self, pool: Pool | None) -> AbstractAsyncContextManager[Connection]:
-        if pool is None:
-            raise StorageUnavailable("the storage is not open: call open(), or use it inside of 'async with'")
-        return pool.acquire()
 
     async def _first(self) -> Connection:
         """The first connection: keep asking a server that does not answer."""
@@ -162,10 +127,11 @@ class Connections:
                 if waited + pause > self._connect_timeout:
                     raise StorageUnavailable(
                         f"Postgres at {place_of(self._dsn)} has not answered for {waited:.1f} s: "
-                        f"{error or type(error).__name__}. Is it running, and is the address right?"
+                        f"{str(error) or type(error).__name__}. Is it running, and is the address right?"
                     ) from error
             except asyncpg.PostgresError as error:
-                raise StorageUnavailable(f"Postgres at {place_of(self._dsn)} refuses the connection: {error}") from error
+                place = place_of(self._dsn)
+                raise StorageUnavailable(f"Postgres at {place} refuses the connection: {error}") from error
             await asyncio.sleep(pause)
             pause = min(pause * 2, 1.0)
 
@@ -178,46 +144,34 @@ class Connections:
         return await self._connect_with({}, command_timeout, patience)
 
     async def _connect_with(self, settings: dict[str, str], command_timeout: float, patience: float) -> Connection:
-        connection: Connection = await asyncpg.connect(
+        connect: Any = asyncpg.connect  # its annotation of timeout is narrower than what it takes
+        connection: Connection = await connect(
             self._dsn,
             timeout=patience,
             command_timeout=command_timeout,
             server_settings=settings,
             statement_cache_size=200 if self._steady else 0,
+            max_cacheable_statement_size=0,  # no limit: commit.sql is longer than asyncpg would keep
         )
         return connection
 
-    async def _pool(self, size: int, settings: dict[str, str]) -> Pool:
-        async def connect(*_: object, **_made_by_the_pool: object) -> Connection:
-            return await self._connect(settings, COMMAND_TIMEOUT)
 
-        pool: Pool = await asyncpg.create_pool(
-            min_size=0, max_size=size, connect=connect, reset=_as_it_is, max_queries=_NEVER
-        )
-        return pool
-
-
-async def _as_it_is(_: Connection) -> None:
-    """Leave a connection as it is when it is given back."""
-
-
-async def _closed(pool: Pool) -> None:
-    """Close a pool; cut what is still in use after a moment rather than wait for it."""
-    try:
-        await asyncio.wait_for(pool.close(), 5)
-    except (TimeoutError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
-        pool.terminate()
+def _opened(pool: Pool | None) -> Pool:
+    if pool is None:
+        raise StorageUnavailable("the storage is not open: call open(), or use it inside of 'async with'")
+    return pool
 
 
 async def _is_fit(connection: Connection) -> bool:
     """Whether our settings hold on this connection; raises if the server cannot carry us at all."""
-    row = await connection.fetchrow(
-        "select current_setting('server_version_num')::integer as version, current_setting('server_encoding') as encoding,"
-        " current_setting('enable_seqscan') as seqscan, current_setting('jit') as jit"
+    [row] = await connection.fetch(
+        "select current_setting('server_version_num')::integer as version,"
+        " current_setting('server_encoding') as encoding, current_setting('enable_seqscan') as seqscan,"
+        " current_setting('jit') as jit, current_setting('plan_cache_mode') as plans"
     )
-    assert row is not None, "a select without a table has one row"  # noqa: S101
     if row["version"] < _OLDEST_SERVER:
         raise SchemaError(f"runnerq needs PostgreSQL 15 or newer; this server is {row['version'] // 10000}")
     if row["encoding"] != "UTF8":
         raise SchemaError(f"runnerq needs a database with encoding UTF8; this one has {row['encoding']}")
-    return bool(row["seqscan"] == "off" and row["jit"] == "off")
+    held = {"enable_seqscan": row["seqscan"], "jit": row["jit"], "plan_cache_mode": row["plans"]}
+    return held == STEADY_PLANS

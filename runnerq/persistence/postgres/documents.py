@@ -1,7 +1,7 @@
 """Records as statement parameters: one JSON document of what has no payload, and the payloads beside it, by place.
 
-A payload stays out of the document because Postgres refuses NUL and lone surrogates anywhere in a document it takes apart,
-and keeps them in a ``json`` column.
+A payload stays out of the document because Postgres refuses NUL and lone surrogates anywhere in a document that it
+takes apart, and keeps them in a ``json`` column.
 """
 
 from __future__ import annotations
@@ -120,29 +120,38 @@ def append_parameters(turns: Iterable[Turn]) -> Parameters:
     asks: list[str | None] = []
     for turn in turns:
         for row in turn.rows:
-            rows.append(
-                _HeldRow(turn.run_id, turn.token, turn.generation, row.place, row.at, row.kind, row.position)
-            )
+            rows.append(_HeldRow(turn.run_id, turn.token, turn.generation, row.place, row.at, row.kind, row.position))
             values.append(row.value)
             asks.append(row.asked)
     return [_json(rows), values, asks]
 
 
-def commit_parameters(turns: Sequence[Turn]) -> Parameters:
-    """For commit.sql; the turns are in the order of their runs."""
-    places = range(1, len(turns) + 1)
-    rows = [(place, row) for place, turn in zip(places, turns, strict=True) for row in turn.rows]
-    children = [(place, child) for place, turn in zip(places, turns, strict=True) for child in turn.children]
-    attempts = [(place, attempt) for place, turn in zip(places, turns, strict=True) for attempt in turn.attempts]
+def only_moves(turn: Turn) -> bool:
+    """Whether the turn has nothing of what only the whole commit.sql writes."""
+    return not turn.children and not turn.attempts and turn.published is None and not isinstance(turn.move, Stuck)
+
+
+def plain_parameters(turns: Sequence[Turn]) -> Parameters:
+    """For commit_plain; the turns are in the order of their runs."""
+    rows = [(place, row) for place, turn in enumerate(turns, 1) for row in turn.rows]
     ends = [turn.move if isinstance(turn.move, End) else None for turn in turns]
     return [
         _json([_turn(turn) for turn in turns]),
         [end and end.result for end in ends],
         [end and end.error for end in ends],
-        [turn.published for turn in turns],
         _json([_Row(place, row.place, row.at, row.kind, row.position) for place, row in rows]),
         [row.value for _, row in rows],
         [row.asked for _, row in rows],
+    ]
+
+
+def commit_parameters(turns: Sequence[Turn]) -> Parameters:
+    """For commit.sql; the turns are in the order of their runs."""
+    children = [(place, child) for place, turn in enumerate(turns, 1) for child in turn.children]
+    attempts = [(place, attempt) for place, turn in enumerate(turns, 1) for attempt in turn.attempts]
+    return [
+        *plain_parameters(turns),
+        [turn.published for turn in turns],
         *_runs([child for _, child in children], [place for place, _ in children]),
         _json([_Attempt(place, a.position, a.number, a.at, a.next_at) for place, a in attempts]),
         [attempt.error for _, attempt in attempts],

@@ -1,8 +1,8 @@
 """What asyncpg raises, told in our own errors; nothing of asyncpg leaves this package.
 
 Rules
-- The connection, the server's state, a timeout, a lock or a deadlock: StorageUnavailable. The write may have happened or
-  not, and may be sent again.
+- The connection, the server's state, a timeout, a lock or a deadlock: StorageUnavailable. The write may have happened
+  or not, and may be sent again.
 - The data (SQLSTATE classes 22, 23 and 54, or a value that cannot be encoded): StorageRefused. Nothing was written.
 - Tables that are not there or not allowed: SchemaError.
 """
@@ -41,13 +41,13 @@ def translated(error: BaseException) -> RunnerQError | None:
         case UnicodeError():
             return StorageRefused(f"this text cannot be stored as UTF-8: {error}")
         case OSError() | TimeoutError():
-            return StorageUnavailable(f"Postgres did not answer: {error or type(error).__name__}")
+            return StorageUnavailable(f"Postgres did not answer: {str(error) or type(error).__name__}")
         case _:
             return None
 
 
 def _from_state(error: asyncpg.PostgresError) -> RunnerQError:
-    state = error.sqlstate or ""
+    state = str(getattr(error, "sqlstate", None) or "")
     if state in _SCHEMA:
         return SchemaError(f"the tables of runnerq are missing or not open to this role: {error} (SQLSTATE {state})")
     if state.startswith(_DATA):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from runnerq.persistence.postgres.connections import Connection, Connections
+from runnerq.persistence.postgres.connections import Connections
 from runnerq.persistence.postgres.faults import told
+from runnerq.persistence.postgres.lending import Connection
 from runnerq.persistence.postgres.statements import Statements
 from runnerq.persistence.records import Arrival, Pulse
 

@@ -9,8 +9,8 @@ from datetime import datetime
 import msgspec
 
 from runnerq.persistence.postgres import rows
-from runnerq.persistence.postgres.connections import Record
 from runnerq.persistence.postgres.core import Core
+from runnerq.persistence.postgres.lending import Record
 from runnerq.persistence.records import BlockRecord, Definition, Journal, Outcome, RunFilter, RunRecord, Status
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from runnerq.persistence.postgres.connections import Record
+from runnerq.persistence.postgres.lending import Record
 from runnerq.persistence.records import (
     Attempt,
     BlockRecord,

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from runnerq.persistence.postgres import rows
-from runnerq.persistence.postgres.connections import Record
 from runnerq.persistence.postgres.core import Core
 from runnerq.persistence.postgres.documents import (
     append_parameters,
     commit_parameters,
+    only_moves,
     only_rows,
     plain,
+    plain_parameters,
     readable,
     start_parameters,
 )
+from runnerq.persistence.postgres.lending import Record
 from runnerq.persistence.records import (
     Ask,
     Claim,
@@ -43,7 +45,9 @@ class RunWrites(Core):
         unique = {run.id: run for run in runs}
         if not unique:
             return []
-        records = await self._connections.fetch(self._statements["start_runs"], *start_parameters(list(unique.values())))
+        records = await self._connections.fetch(
+            self._statements["start_runs"], *start_parameters(list(unique.values()))
+        )
         replies = {
             given: StartReply(id=record["id"], created=record["created"], refused=record["refused"])
             for given, record in zip(unique, records, strict=True)
@@ -126,7 +130,11 @@ class RunWrites(Core):
         others = [turn for turn in turns if not _may_wait(turn)]
         verdicts: dict[str, Verdict] = {}
         if others:
-            records = await self._connections.fetch(self._statements["commit"], *commit_parameters(others))
+            if all(map(only_moves, others)):
+                statement, parameters = self._statements["commit_plain"], plain_parameters(others)
+            else:
+                statement, parameters = self._statements["commit"], commit_parameters(others)
+            records = await self._connections.fetch(statement, *parameters)
             verdicts |= self._written(others, records)
         if waiting:
             found = await self._connections.fetch_impatiently(self._statements["commit"], *commit_parameters(waiting))

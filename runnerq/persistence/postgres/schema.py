@@ -12,12 +12,18 @@ from __future__ import annotations
 import asyncpg
 
 from runnerq.errors import SchemaError
-from runnerq.persistence.postgres.connections import Connection
 from runnerq.persistence.postgres.faults import told
-from runnerq.persistence.postgres.statements import migrations, with_schema
+from runnerq.persistence.postgres.lending import Connection
+from runnerq.persistence.postgres.statements import checked_schema, migrations, with_schema
 
 # Any number will do; it is this library's, and the schema's name goes beside it.
 _LOCK = 0x72756E71
+
+_VERSION = "select coalesce(max(version), 0) from runnerq.migration"
+_MIGRATION = (
+    "create table if not exists runnerq.migration ("
+    "version integer primary key, name text not null, applied_at timestamptz not null default now())"
+)
 
 
 async def migrate(connection: Connection, schema: str) -> None:
@@ -36,8 +42,8 @@ async def migrate(connection: Connection, schema: str) -> None:
             await _apply(connection, schema)
     except asyncpg.InsufficientPrivilegeError as error:
         raise SchemaError(
-            f"this role may not create or change the tables of schema {schema!r}: {error}. Let a role with the right to "
-            "create in this database migrate once, or grant it; then connect with migrate=False"
+            f"this role may not create or change the tables of schema {schema!r}: {error}. Let a role with the right "
+            "to create in this database migrate once (runnerq migrate), or grant it; then connect with migrate=False"
         ) from error
     except asyncpg.PostgresError:
         with told():
@@ -55,7 +61,9 @@ async def check(connection: Connection, schema: str) -> None:
     _refuse_newer(present, newest, schema)
     if present < newest:
         what = "is missing" if present == 0 else f"is at version {present} and this code needs {newest}"
-        raise SchemaError(f"schema {schema!r} {what}: connect once with migrate=True, with a role that may create tables")
+        raise SchemaError(
+            f"schema {schema!r} {what}: connect once with migrate=True, with a role that may create tables"
+        )
 
 
 async def _present(connection: Connection, schema: str) -> int:
@@ -63,7 +71,7 @@ async def _present(connection: Connection, schema: str) -> int:
     with told():
         if await connection.fetchval("select to_regclass($1)", f'"{schema}".migration') is None:
             return 0
-        return int(await connection.fetchval(with_schema("select coalesce(max(version), 0) from runnerq.migration", schema)))
+        return int(await connection.fetchval(with_schema(_VERSION, schema)))
 
 
 def _refuse_newer(present: int, newest: int, schema: str) -> None:
@@ -83,16 +91,21 @@ async def _apply(connection: Connection, schema: str) -> None:
     # What another process did while this one waited for the lock is seen from here on.
     present = await _present(connection, schema)
     if present == 0:
-        await connection.execute(
-            with_schema(
-                "create table if not exists runnerq.migration ("
-                "version integer primary key, name text not null, applied_at timestamptz not null default now())",
-                schema,
-            )
-        )
+        await connection.execute(with_schema(_MIGRATION, schema))
     for version, file in migrations().items():
         if version > present:
             await connection.execute(with_schema(file.read_text("utf-8"), schema))
             await connection.execute(
                 with_schema("insert into runnerq.migration (version, name) values ($1, $2)", schema), version, file.stem
             )
+
+
+def script(schema: str) -> str:
+    """All of it as one transaction of plain SQL, for a person with the rights that the programs have not."""
+    parts = [f'create schema if not exists "{checked_schema(schema)}"', _MIGRATION]
+    for version, file in migrations().items():
+        parts += [
+            file.read_text("utf-8").strip().removesuffix(";"),
+            f"insert into runnerq.migration (version, name) values ({version}, '{file.stem}')",  # noqa: S608 - our names
+        ]
+    return with_schema("".join(f"{part};\n\n" for part in ["begin", *parts, "commit"]), schema).rstrip()

@@ -11,6 +11,7 @@ from runnerq.errors import ConfigurationError
 _HERE = Path(__file__).parent
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,47}")
 _QUALIFIED = re.compile(r"\brunnerq\.")
+_MORE = re.compile(r"^-- \[more\n.*?^-- more\]\n", re.MULTILINE | re.DOTALL)
 
 
 def checked_schema(schema: str) -> str:
@@ -29,7 +30,10 @@ def with_schema(text: str, schema: str) -> str:
 
 
 class Statements:
-    """``statements["claim_runs"]`` is the text of sql/claim_runs.sql for one schema."""
+    """``statements["claim_runs"]`` is the text of sql/claim_runs.sql for one schema.
+
+    ``commit_plain`` is commit.sql without what it marks as ``more``.
+    """
 
     def __init__(self, schema: str) -> None:
         self._texts = _statements(schema)
@@ -40,7 +44,9 @@ class Statements:
 
 @cache
 def _statements(schema: str) -> dict[str, str]:
-    return {file.stem: with_schema(file.read_text("utf-8"), schema) for file in sorted((_HERE / "sql").glob("*.sql"))}
+    texts = {file.stem: file.read_text("utf-8") for file in sorted((_HERE / "sql").glob("*.sql"))}
+    texts["commit_plain"] = _MORE.sub("", texts["commit"])
+    return {name: with_schema(text, schema) for name, text in texts.items()}
 
 
 def migrations() -> dict[int, Path]:

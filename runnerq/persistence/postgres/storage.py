@@ -17,7 +17,8 @@ from runnerq.persistence.records import Wake
 class PostgresStorage(Upkeep, Queries):
     """Everything in one schema of one database. Used on the event loop that opened it.
 
-    ``migrate=False`` only checks the schema. A server that does not answer is asked again for ``connect_timeout`` seconds.
+    ``migrate=False`` only checks the schema. A server that does not answer is asked again for ``connect_timeout``
+    seconds.
     """
 
     def __init__(

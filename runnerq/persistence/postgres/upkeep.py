@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from runnerq.persistence.postgres.connections import Record
 from runnerq.persistence.postgres.documents import plain
+from runnerq.persistence.postgres.lending import Record
 from runnerq.persistence.postgres.runs import RunWrites
 from runnerq.persistence.records import CRASH_CAP, Definition, Reaped, Sent, Wake, WorkerRow
 
@@ -35,6 +35,7 @@ class Upkeep(RunWrites):
             [plain(definition.name, "the name") for definition in definitions],
             [definition.version for definition in definitions],
             [definition.queue for definition in definitions],
+            [definition.build for definition in definitions],
             [definition.options for definition in definitions],
         )
         now: datetime = record["now"]

@@ -331,7 +331,7 @@ class TestDefinitions:
         new = Definition(kind="workflow", name="order", version=1, queue="r", build="b2", options='{"a":1}')
         await a_holder(world.storage, definitions=[old])
         for _ in range(times):
-            await a_holder(world.storage, definitions=[new])
+            await a_holder(world.storage, definitions=[new], build="b2")
         assert await world.storage.definitions("order") == [new]
 
 

@@ -35,7 +35,7 @@ from multiprocessing.process import BaseProcess
 import asyncpg
 
 from runnerq.errors import StorageUnavailable
-from runnerq.persistence.postgres import PostgresStorage
+from runnerq.persistence.postgres.connections import STEADY_PLANS
 from runnerq.persistence.records import (
     Ask,
     ClaimRequest,
@@ -53,6 +53,12 @@ from tests.persistence.postgres.backend import a_storage, wipe
 from tests.persistence.postgres.hammer_run import BUILD, CHANNELS, LENGTH, NAMES, NEXT_BUILD, QUEUE, Held
 
 SLOTS = 25
+STALLED = 20.0
+"""Seconds without any progress after which the run is given up."""
+
+KILL_EVERY = 600
+"""Journal rows between two SIGKILLs, so that a slow machine does not kill more than it gets done."""
+
 PAIRS = tuple((QUEUE, f"{name}@1") for name in NAMES)
 SERVED = tuple(served for _, served in PAIRS)
 
@@ -276,7 +282,7 @@ async def send(dsn: str, seed: int, counts: Counter[str], stopped: Callable[[], 
     rng = random.Random(seed)  # noqa: S311 - no secret
     storage = a_storage(dsn)
     await storage.open()
-    connection = await asyncpg.connect(dsn)
+    connection = await asyncpg.connect(dsn, server_settings=STEADY_PLANS)
     number = seed * 10_000_000
     while not stopped():
         rows = await connection.fetch(
@@ -325,7 +331,7 @@ async def watch(dsn: str, seed: int, counts: Counter[str], stopped: Callable[[],
     """Look for lost wakes, and do a maintenance loop's work."""
     storage = a_storage(dsn)
     await storage.open()
-    connection = await asyncpg.connect(dsn)
+    connection = await asyncpg.connect(dsn, server_settings=STEADY_PLANS)
     me = seed
     row = WorkerRow(id=me, lease=3600, host="h", pid=os.getpid(), build=NEXT_BUILD, queues=(), served=())
     await storage.register(row, [])
@@ -375,6 +381,24 @@ def _process(role: str, dsn: str, seed: int, results: multiprocessing.Queue, sto
     results.put(counts)
 
 
+class Progress:
+    """How far the hammering has come."""
+
+    def __init__(self, connection: asyncpg.Connection) -> None:
+        self._connection = connection
+        self._since = time.monotonic()
+        self.rows = 0
+
+    async def is_over(self) -> bool:
+        """Whether all runs have ended, or nothing has moved for so long that nothing will."""
+        left, rows = await self._connection.fetchrow(
+            "select (select count(*) from runnerq.live), (select count(*) from runnerq.journal)"
+        )
+        if rows != self.rows:
+            self.rows, self._since = rows, time.monotonic()
+        return bool(left == 0) or time.monotonic() - self._since > STALLED
+
+
 async def hammer(dsn: str, *, runs: int, workers: int, seconds: float) -> Report:
     """Hammer on a fresh schema until all runs have ended, or time is up."""
     spawn = multiprocessing.get_context("spawn")
@@ -392,18 +416,10 @@ async def hammer(dsn: str, *, runs: int, workers: int, seconds: float) -> Report
     others = [started("sender", next(seeds)), started("sender", next(seeds)), started("watcher", next(seeds))]
     began = time.monotonic()
     killed = 0
-    quiet = 0
-    last: tuple[int, ...] = ()
-    while time.monotonic() - began < seconds:
-        await asyncio.sleep(0.5)
-        row = await connection.fetchrow(
-            "select (select count(*) from runnerq.live), (select count(*) from runnerq.outcome), (select count(*) from runnerq.journal)"
-        )
-        quiet = quiet + 1 if tuple(row) == last else 0
-        last = tuple(row)
-        if row[0] == 0 or quiet > 30:
-            break
-        if random.random() < 0.2:  # noqa: S311 - no secret
+    progress = Progress(connection)
+    while time.monotonic() - began < seconds and not await progress.is_over():
+        await asyncio.sleep(0.25)
+        if progress.rows > KILL_EVERY * (killed + 1):
             victim = hands.pop(0)
             os.kill(victim.pid or 0, signal.SIGKILL)
             victim.join()

@@ -141,9 +141,11 @@ class Held:
         return self._turn(Park(signals=(channel,), due_at=due_at))
 
     def _spawn(self, position: int) -> Turn:
-        count = random.Random(zlib.crc32(f"{self.run.id}{position}".encode())).choice((1, 1, 3, MANY_CHILDREN + 1))  # noqa: S311
+        count = random.Random(zlib.crc32(f"{self.run.id}{position}".encode())).choice(
+            (1, 1, 1, 3, 3, MANY_CHILDREN + 1)
+        )
         if self.run.depth == DEPTH - 1:
-            count = min(count, 3)
+            count = min(count, 2)
         children = tuple(self._child(position, index) for index in range(count))
         ids = tuple(child.id for child in children)
         asked = {"kind": "spawn", "ids": ids}

@@ -3,13 +3,15 @@
 --    {run_id, token, seen, generation, place (of its last row), move: going | park | back | stuck | end, recovered,
 --     status, reason, cancel_requested (of an end), due_at, needs, signals, children (null: any; of a park),
 --     stuck: {build, retry_at, message, position, recorded, asked, line, traceback}, consumed, settled}
---    with, by place, $2 result text[]  $3 error text[]  $4 published text[]
--- $5 rows json: [{turn, place, at, kind, position}]  with $6 value text[]  $7 asked text[]
+--    with, by place, $2 result text[]  $3 error text[]
+-- $4 rows json: [{turn, place, at, kind, position}]  with $5 value text[]  $6 asked text[]
+-- $7 published text[], by place of the turn
 -- $8 children json: [{turn, id, root_id, kind, name, version, served, queue, priority, depth, parent_position, key,
 --    on_duplicate, due_at, due_in}]  with $9 input text[]  $10 metadata text[]  $11 options text[]
 -- $12 attempts json: [{turn, position, number, at, next_at}]  with $13 error text[]  $14 details text[]
 --    `turn` counts the turns from 1; payloads are JSON texts beside the documents, because inside them NUL and lone
---    surrogates would be refused.
+--    surrogates would be refused. What stands between [more and more] costs a third of the time when it has nothing to do:
+--    the loader makes a second statement, commit_plain, without it and without $7 to $14.
 -- Returns a row for each turn that is written: run_id; again (it was to park, but something has come since `seen`, so
 --    the run is still held); ready_queue (the run's, given back at once); own_worker (its holder: a child of it has ended in
 --    this very commit); parent_queue (the end woke the parent); parent_worker (who holds the running parent). A turn that is missing was not written: judge_turns.sql says why.
@@ -20,16 +22,16 @@ with turn as materialized (
            coalesce(t.recovered, false) as recovered, t.status, t.reason,
            coalesce(t.cancel_requested, false) as cancel_requested, t.due_at,
            coalesce(t.needs, 0) as needs, t.signals, t.children, t.stuck, t.consumed, t.settled,
-           t.result, t.error, t.published
+           t.result, t.error
     from rows from (
         json_to_recordset($1::json) as (
             run_id uuid, token bigint, seen integer, generation integer, place integer, move text, recovered boolean,
             status text, reason text, cancel_requested boolean, due_at timestamptz, needs integer, signals text[],
             children uuid[], stuck json, consumed integer[], settled text[]),
-        unnest($2::text[]), unnest($3::text[]), unnest($4::text[])
+        unnest($2::text[]), unnest($3::text[])
     ) with ordinality as t(
         run_id, token, seen, generation, place, move, recovered, status, reason, cancel_requested, due_at, needs, signals,
-        children, stuck, consumed, settled, result, error, published, n)
+        children, stuck, consumed, settled, result, error, n)
 ), held as materialized (                               -- lock by id alone, then judge what the lock shows
     select t.n, t.run_id, t.token, t.generation, t.move, t.seen, t.status, t.recovered,
            l.token as holder, l.state, l.inbox, l.crashes, l.generation as before, l.priority, l.parent_id, l.started_at,
@@ -62,6 +64,7 @@ with turn as materialized (
     where h.holder = h.token and h.state = 'running'
       and (h.move <> 'end' or h.parent_id is null or p.run_id is not null
            or (select l.run_id from runnerq.live as l where l.run_id = h.parent_id) is null)
+-- [more
 ), child as materialized (
     select d.run_id as parent_id, c.n, c.id, c.root_id, c.kind, c.name, c.version, c.served, c.queue, c.priority, c.depth,
            c.parent_position, c.key, c.on_duplicate, coalesce(c.due_at, now() + c.due_in * interval '1 second') as due_at,
@@ -97,8 +100,6 @@ with turn as materialized (
     select c.id, c.parent_id, nullif(c.root_id, c.id), c.version, c.priority, c.depth, c.kind, c.name, c.queue, c.key,
            c.parent_position, c.input::json, c.metadata::json, c.options::json
     from child as c
-    left join keyed as k on k.name = c.name and k.key = c.key
-    where c.key is null or k.run_id = c.id
     on conflict do nothing
     returning id
 ), queued as (
@@ -110,6 +111,8 @@ with turn as materialized (
            c.priority, 'pending', c.queue, c.served
     from born as b
     join child as c on c.id = b.id
+    left join keyed as k on k.name = c.name and k.key = c.key
+    where c.key is null or k.run_id = c.id
 ), refused as (                                         -- a key that another run holds: the child ends before it began
     insert into runnerq.outcome (run_id, token, ended_at, status, error)
     select c.id, 0, clock_timestamp(), 'failed',
@@ -118,20 +121,22 @@ with turn as materialized (
                'message', format('key %L of %s is held by run %s: use another key, or that run', c.key, c.name, k.run_id),
                'args', json_build_array(c.name, c.key, k.run_id), 'cause', null, 'notes', json_build_array(), 'stack', '',
                'retryable', false, 'rebuilt', true)
-    from child as c
+    from born as b
+    join child as c on c.id = b.id
     join keyed as k on k.name = c.name and k.key = c.key
     where k.run_id <> c.id
-      and (select r.id from runnerq.run as r where r.id = c.id) is null
-    on conflict do nothing
     returning run_id
+-- more]
 ), arrival as materialized (                            -- ends of children, and whom they reach
     select d.parent_id as run_id, d.run_id as child_id, d.status = 'completed' as completed
     from done as d
     where d.move = 'end' and d.parent_id is not null
+-- [more
     union all
     select c.parent_id, c.id, false
     from refused as r
     join child as c on c.id = r.run_id
+-- more]
 ), come as materialized (
     select a.run_id, count(*)::integer as inbox,
            (count(*) filter (where p.wants_children is null or a.child_id = any(p.wants_children)))::integer as wanted,
@@ -200,11 +205,12 @@ with turn as materialized (
     insert into runnerq.journal (run_id, token, at, generation, place, kind, position, value, asked)
     select d.run_id, d.token, e.at, d.generation, e.place, e.kind, e.position, e.value::json, e.asked::json
     from rows from (
-        json_to_recordset($5::json) as (turn integer, place integer, at timestamptz, kind text, position text),
-        unnest($6::text[]), unnest($7::text[])
+        json_to_recordset($4::json) as (turn integer, place integer, at timestamptz, kind text, position text),
+        unnest($5::text[]), unnest($6::text[])
     ) as e(turn, place, at, kind, position, value, asked)
     join done as d on d.n = e.turn
     on conflict do nothing
+-- [more
 ), failed as (
     insert into runnerq.attempt as kept (run_id, position, number, at, next_at, error, details)
     select d.run_id, a.position, a.number, a.at, a.next_at, a.error::json, a.details::json
@@ -219,6 +225,7 @@ with turn as materialized (
     set number = excluded.number, at = excluded.at, next_at = excluded.next_at, error = excluded.error,
         details = excluded.details
     where excluded.number >= kept.number
+-- more]
 ), settled as (                                         -- by ctid: only the holder of the run's lock touches its attempts
     delete from runnerq.attempt
     where ctid = any(array(
@@ -247,12 +254,14 @@ with turn as materialized (
     delete from runnerq.signal where ctid = any(array(select place from taken where not stays))
 ), marked as (                                          -- one with a dedup id stays, so that it counts once for ever
     update runnerq.signal set taken = true where ctid = any(array(select place from taken where stays))
+-- [more
 ), shown as (
     insert into runnerq.state as kept (run_id, generation, place, value)
-    select d.run_id, d.generation, t.place, t.published::json
-    from done as d
-    join turn as t on t.n = d.n
-    where t.published is not null
+    select d.run_id, d.generation, t.place, p.value::json
+    from unnest($7::text[]) with ordinality as p(value, n)
+    join done as d on d.n = p.n
+    join turn as t on t.n = p.n
+    where p.value is not null
     on conflict (run_id) do update
     set generation = excluded.generation, place = greatest(excluded.place, kept.place), value = excluded.value
     where excluded.place < 0 or (excluded.generation, excluded.place) >= (kept.generation, kept.place)
@@ -270,6 +279,7 @@ with turn as materialized (
     set at = excluded.at, retry_at = excluded.retry_at, message = excluded.message, position = excluded.position,
         recorded = excluded.recorded, asked = excluded.asked, line = excluded.line, traceback = excluded.traceback,
         builds = kept.builds || array(select unnest(excluded.builds) except select unnest(kept.builds))
+-- more]
 ), freed as (                                           -- a build that came this far could follow the run
     delete from runnerq.block
     where run_id = any(array(select run_id from done where move in ('park', 'end')))

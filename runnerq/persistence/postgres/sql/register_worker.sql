@@ -1,7 +1,7 @@
 -- Write a worker's row and what it serves.
 -- $1 id bigint  $2 lease double precision (seconds)  $3 host text  $4 pid integer  $5 build text  $6 queues text[]
 -- $7 served text[]; what is registered, by place: $8 kind text[]  $9 name text[]  $10 version integer[]  $11 queue text[]
--- $12 options text[]
+-- $12 build text[]  $13 options text[]
 -- Returns database time. A worker that was reaped stays so.
 -- Locks the worker's row, then definitions in the order of their key, waiting.
 with worker as (
@@ -12,8 +12,9 @@ with worker as (
     where kept.reaped_at is null
 ), defined as (
     insert into runnerq.definition as kept (kind, name, version, queue, build, options)
-    select d.kind, d.name, d.version, d.queue, $5, d.options::json
-    from unnest($8::text[], $9::text[], $10::integer[], $11::text[], $12::text[]) as d(kind, name, version, queue, options)
+    select d.kind, d.name, d.version, d.queue, d.build, d.options::json
+    from unnest($8::text[], $9::text[], $10::integer[], $11::text[], $12::text[], $13::text[])
+         as d(kind, name, version, queue, build, options)
     order by d.name, d.version, d.kind
     on conflict (name, version, kind) do update
     set queue = excluded.queue, build = excluded.build, options = excluded.options

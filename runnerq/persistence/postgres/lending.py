@@ -1,0 +1,115 @@
+"""Connections to lend: a pool that costs nothing when one is free.
+
+asyncpg's own pool starts a task and resets the session each time one is given back, which costs as much as a small
+statement does. We leave no session state, so there is nothing to reset.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Protocol
+
+
+class Record(Protocol):
+    """A row, by column name."""
+
+    def __getitem__(self, column: str) -> Any: ...
+
+
+class Transaction(Protocol):
+    """``async with`` it: committed on leaving, rolled back on an error."""
+
+    async def __aenter__(self) -> Any: ...
+    async def __aexit__(self, *error: object) -> Any: ...
+
+
+class Connection(Protocol):
+    """What we use of asyncpg's connection, which has no types of its own."""
+
+    async def fetch(self, query: str, *args: object) -> list[Record]: ...
+    async def fetchrow(self, query: str, *args: object) -> Record | None: ...
+    async def fetchval(self, query: str, *args: object) -> Any: ...
+    async def execute(self, query: str, *args: object) -> str: ...
+    async def add_listener(self, channel: str, hear: Any) -> None: ...
+    async def close(self, *, timeout: float | None = None) -> None: ...
+    def transaction(self) -> Transaction: ...
+    def is_closed(self) -> bool: ...
+    def terminate(self) -> None: ...
+    def get_server_pid(self) -> int: ...
+
+
+class Pool:
+    """At most ``size`` connections, made when they are needed, the last one used lent first."""
+
+    def __init__(self, connect: Callable[[], Awaitable[Connection]], size: int) -> None:
+        self._connect = connect
+        self._places = asyncio.Semaphore(size)
+        self._idle: list[Connection] = []
+        self._lent: set[Connection] = set()
+        self._closed = False
+
+    async def fetch(self, statement: str, *args: object) -> Sequence[Record]:
+        """Run one statement on any connection."""
+        async with self._places:
+            connection = await self._take()
+            try:
+                return await connection.fetch(statement, *args)
+            except TimeoutError:
+                # What follows on a silent connection would wait for the answer that did not come.
+                connection.terminate()
+                raise
+            finally:
+                self._give_back(connection)
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        """Lend one for several statements."""
+        async with self._places:
+            connection = await self._take()
+            try:
+                yield connection
+            except TimeoutError:
+                connection.terminate()
+                raise
+            finally:
+                self._give_back(connection)
+
+    async def close(self, patience: float) -> None:
+        """Close all; what is still lent, or does not part in time, is cut."""
+        self._closed = True
+        idle, self._idle = self._idle, []
+        for connection in tuple(self._lent):
+            connection.terminate()
+        partings = [_part(connection, patience) for connection in idle]
+        await asyncio.gather(*partings)
+
+    async def _take(self) -> Connection:
+        connection = self._open_one()
+        if connection is None:
+            connection = await self._connect()
+        self._lent.add(connection)
+        return connection
+
+    def _open_one(self) -> Connection | None:
+        """An idle one that has not been closed meanwhile, from the other side for instance."""
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.is_closed():
+                return connection
+        return None
+
+    def _give_back(self, connection: Connection) -> None:
+        self._lent.discard(connection)
+        if self._closed:
+            connection.terminate()
+        elif not connection.is_closed():
+            self._idle.append(connection)
+
+
+async def _part(connection: Connection, patience: float) -> None:
+    try:
+        await connection.close(timeout=patience)
+    except Exception:  # noqa: BLE001 - a connection that is lost already cannot say goodbye
+        connection.terminate()

@@ -1,0 +1,166 @@
+"""Two transactions in each other's way, on purpose: one held open, or one stopped between its snapshot and its locks.
+
+- ``held_open(world)`` gives the storage's writes in one transaction that commits when the block is left.
+- ``stopped(world, "commit")`` gives the storage's writes with one statement that waits, after it has taken its snapshot and
+  before it takes any lock, until it is let go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import asyncpg
+
+from runnerq.persistence.postgres.changes import Changes
+from runnerq.persistence.postgres.faults import told
+from runnerq.persistence.postgres.statements import Statements
+from runnerq.persistence.postgres.upkeep import Upkeep
+from tests.persistence.postgres.backend import PostgresWorld
+
+T = TypeVar("T")
+
+GATE = 4242
+_GATE = f"(select pg_advisory_xact_lock_shared({GATE})::text as opened offset 0) as gate"
+
+# Where each statement has its snapshot and no lock yet: what its first rows are read from. A lock clause must not name the
+# gate, so that some of those change too.
+_STOPS: dict[str, list[tuple[str, str]]] = {
+    "commit": [
+        (
+            "    from rows from (\n        json_to_recordset($1",
+            "    from {gate} cross join rows from (\n        json_to_recordset($1",
+        )
+    ],
+    "append": [
+        (
+            "    from rows from (\n        json_to_recordset($1",
+            "    from {gate} cross join rows from (\n        json_to_recordset($1",
+        )
+    ],
+    "send_signals": [("    from unnest($1::uuid[]", "    from {gate} cross join unnest($1::uuid[]")],
+    "cancel_runs": [(" from unnest($1::uuid[])", " from {gate} cross join unnest($1::uuid[])")],
+    "claim_runs": [("    from unnest($1::text[]", "    from {gate} cross join unnest($1::text[]")],
+    "reap_workers": [
+        ("    from runnerq.worker as w\n    where", "    from {gate} cross join runnerq.worker as w\n    where"),
+        ("    order by w.id\n    for update skip locked", "    order by w.id\n    for update of w skip locked"),
+    ],
+    "wake_due": [
+        ("    from runnerq.live\n    where", "    from {gate} cross join runnerq.live\n    where"),
+        ("    for update skip locked", "    for update of live skip locked"),
+    ],
+}
+
+
+def _stopping(text: str, name: str) -> str:
+    """The statement's text with a gate in it."""
+    text = text.replace('"runnerq".', "runnerq.")
+    for old, new in _STOPS[name]:
+        assert old in text, f"{name}.sql has no place to stop at any more: {old!r}"
+        text = text.replace(old, new.replace("{gate}", _GATE), 1)
+    return text
+
+
+class _OneConnection:
+    """What writes ask of ``Connections``, over a single connection."""
+
+    def __init__(self, connection: asyncpg.Connection) -> None:
+        self._connection = connection
+
+    async def fetch(self, statement: str, *args: object) -> Sequence[Any]:
+        with told():
+            return await self._connection.fetch(statement, *args)
+
+    fetch_quick = fetch
+    fetch_impatiently = fetch
+
+
+class _Texts:
+    """The statements, some of them replaced."""
+
+    def __init__(self, statements: Statements, replaced: dict[str, str]) -> None:
+        self._statements = statements
+        self._replaced = replaced
+
+    def __getitem__(self, name: str) -> str:
+        return self._replaced.get(name) or self._statements[name]
+
+
+class _Silence:
+    """Changes that tell nobody."""
+
+    def tell(self, wake: object) -> None:
+        del wake
+
+
+def _writes(world: PostgresWorld, connection: asyncpg.Connection, replaced: dict[str, str]) -> Upkeep:
+    texts: Any = _Texts(world.postgres._statements, replaced)
+    silence: Any = _Silence()
+    one: Any = _OneConnection(connection)
+    changes: Changes = silence
+    return Upkeep(one, texts, changes)
+
+
+@asynccontextmanager
+async def held_open(world: PostgresWorld) -> AsyncIterator[Upkeep]:
+    """The storage's writes in a transaction of their own, committed at the end of the block."""
+    connection = await asyncpg.connect(world.dsn)
+    try:
+        async with connection.transaction():
+            yield _writes(world, connection, {})
+    finally:
+        await connection.close()
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """Writes with a statement that stops; ``go`` lets it go on."""
+
+    writes: Upkeep
+    pid: int
+    gate: asyncpg.Connection
+    world: PostgresWorld
+
+    async def begin(self, write: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Start the write, and return when it stands after its snapshot and before its locks."""
+        task = asyncio.create_task(write)
+        await until_waiting(self.world, self.pid)
+        return task
+
+    async def go(self) -> None:
+        await self.gate.execute(f"select pg_advisory_unlock({GATE})")
+
+
+@asynccontextmanager
+async def stopped(world: PostgresWorld, name: str) -> AsyncIterator[Stopped]:
+    """The storage's writes, of which ``name`` stops between its snapshot and its locks."""
+    replaced = {name: _stopping(world.postgres._statements[name], name)}
+    holder = await asyncpg.connect(world.dsn)
+    connection = await asyncpg.connect(world.dsn)
+    try:
+        await holder.execute(f"select pg_advisory_lock({GATE})")
+        yield Stopped(_writes(world, connection, replaced), connection.get_server_pid(), holder, world)
+    finally:
+        await connection.close()
+        await holder.close()
+
+
+async def until_waiting(world: PostgresWorld, pid: int) -> None:
+    """Return when this backend waits for a lock."""
+    async with asyncio.timeout(10):
+        while not await world.connection.fetchval(
+            "select wait_event_type = 'Lock' from pg_stat_activity where pid = $1", pid
+        ):
+            await asyncio.sleep(0)
+
+
+async def until_someone_waits(world: PostgresWorld) -> None:
+    """Return when any other backend of this database waits for a lock."""
+    async with asyncio.timeout(10):
+        while not await world.connection.fetchval(
+            "select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock')"
+        ):
+            await asyncio.sleep(0)

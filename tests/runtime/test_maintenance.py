@@ -1,0 +1,196 @@
+"""The maintenance loops, in virtual time, against a storage that counts their looks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from runnerq.errors import StorageUnavailable
+from runnerq.persistence.records import Reaped
+from runnerq.runtime.maintenance import DueWaker, Reaper, Sweeper, Unblocker
+from tests.runtime.virtual_time import in_virtual_time
+
+
+class Yard:
+    """The upkeep side of a storage. ``work`` is how much there is to do; ``error`` is raised instead."""
+
+    def __init__(self, work: int = 0) -> None:
+        self.work = work
+        self.error: Exception | None = None
+        self.looks: list[float] = []
+        self.calls: list[tuple[Any, ...]] = []
+        self.crash_loops: list[Reaped] = []
+
+    def _do(self, limit: int, *call: Any) -> int:
+        self.looks.append(asyncio.get_running_loop().time())
+        self.calls.append((*call, limit))
+        if self.error is not None:
+            raise self.error
+        done = min(limit, self.work)
+        self.work -= done
+        return done
+
+    async def wake_due(self, limit: int) -> int:
+        return self._do(limit)
+
+    async def sweep(self, limit: int) -> int:
+        return self._do(limit)
+
+    async def unblock(self, build: str, served: Sequence[str], limit: int) -> int:
+        return self._do(limit, build, served)
+
+    async def reap(self, worker_id: int, token: int, limit: int) -> list[Reaped]:
+        await asyncio.sleep(0)
+        done = self._do(limit, worker_id, token)
+        capped = [Reaped(run_id=each.run_id, crashes=5, token=token) for each in self.crash_loops]
+        self.crash_loops = []
+        return [Reaped(run_id=f"r{number}", crashes=1) for number in range(done)] + capped
+
+
+@asynccontextmanager
+async def turning(loop: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    running = asyncio.create_task(loop)
+    yield
+    running.cancel()
+    await asyncio.wait([running])
+
+
+def a_reaper(yard: Yard, beats: list[int], ended: list[Reaped], failures: list[BaseException]) -> Reaper:
+    return Reaper(
+        yard,
+        worker_id=7,
+        good_beats=lambda: beats[0],
+        capped=ended.extend,
+        fail=failures.append,
+        interval=1.0,
+        batch=10,
+    )
+
+
+@in_virtual_time
+async def test_each_loop_looks_at_its_interval_with_jitter() -> None:
+    for make in (
+        lambda yard: DueWaker(yard, interval=1.0),
+        lambda yard: Sweeper(yard, interval=1.0),
+        lambda yard: Unblocker(yard, build="b", served=["w@1"], interval=1.0),
+        lambda yard: a_reaper(yard, [2], [], []),
+    ):
+        yard = Yard()
+        async with turning(make(yard).run()):
+            await asyncio.sleep(30)
+        gaps = [later - earlier for earlier, later in pairwise(yard.looks)]
+        assert 24 <= len(yard.looks) <= 38
+        assert all(0.79 < gap < 1.21 for gap in gaps)
+        assert max(gaps) > min(gaps)
+
+
+@in_virtual_time
+async def test_a_full_batch_is_followed_by_another_look_at_once() -> None:
+    for make in (
+        lambda yard: DueWaker(yard, interval=100, batch=10),
+        lambda yard: Unblocker(yard, build="b", served=["w@1"], interval=100, batch=10),
+        lambda yard: a_reaper(yard, [2], [], []),
+    ):
+        yard = Yard(work=25)
+        async with turning(make(yard).run()):
+            await asyncio.sleep(0.5)
+        assert len(yard.looks) == 3
+        assert yard.work == 0
+
+
+@in_virtual_time
+async def test_the_sweep_is_one_look_an_interval_whatever_it_finds() -> None:
+    yard = Yard(work=5000)
+    sweeper = Sweeper(yard, interval=5)
+    async with turning(sweeper.run()):
+        await asyncio.sleep(3)
+    assert yard.calls == [(1000,)]
+    assert sweeper.mended == 1000
+
+
+@pytest.mark.parametrize("error", [StorageUnavailable("no answer"), TypeError("a bug")])
+@in_virtual_time
+async def test_an_error_is_logged_and_the_loop_goes_on(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
+    yard = Yard(work=1)
+    yard.error = error
+    async with turning(DueWaker(yard, interval=1.0).run()):
+        await asyncio.sleep(3)
+        assert str(error) in caplog.text
+        yard.error = None
+        await asyncio.sleep(3)
+    assert yard.work == 0
+
+
+@in_virtual_time
+async def test_it_takes_up_blocked_runs_of_what_it_serves_for_its_build() -> None:
+    yard = Yard()
+    async with turning(Unblocker(yard, build="b2", served=["w@1", "a"], interval=5).run()):
+        await asyncio.sleep(1)
+    assert yard.calls == [("b2", ("w@1", "a"), 100)]
+
+
+@in_virtual_time
+async def test_it_judges_nobody_before_two_good_beats_of_its_own() -> None:
+    yard, beats = Yard(work=3), [1]
+    async with turning(a_reaper(yard, beats, [], []).run()):
+        await asyncio.sleep(10)
+        assert yard.looks == []
+        beats[0] = 2
+        await asyncio.sleep(2)
+        assert yard.work == 0
+        beats[0] = 0
+        looks = len(yard.looks)
+        await asyncio.sleep(10)
+        assert len(yard.looks) == looks
+
+
+@in_virtual_time
+async def test_every_reaping_has_a_token_of_its_own_that_is_known_while_it_is_out() -> None:
+    class Watched(Yard):
+        async def reap(self, worker_id: int, token: int, limit: int) -> list[Reaped]:
+            assert reaper.under_way == token
+            return await super().reap(worker_id, token, limit)
+
+    yard = Watched()
+    reaper = a_reaper(yard, [2], [], [])
+    async with turning(reaper.run()):
+        await asyncio.sleep(10)
+    tokens = {token for _, token, _ in yard.calls}
+    assert len(tokens) == len(yard.calls) > 5
+    assert reaper.under_way is None
+
+
+@in_virtual_time
+async def test_runs_that_crash_again_and_again_are_handed_over_while_their_token_is_still_known() -> None:
+    known: list[bool] = []
+    yard = Yard(work=2)
+    yard.crash_loops = [Reaped(run_id="c", crashes=5)]
+
+    def end(capped: Sequence[Reaped]) -> None:
+        known.extend(run.run_id == "c" and run.token == reaper.under_way for run in capped)
+
+    reaper = Reaper(yard, worker_id=7, good_beats=lambda: 2, capped=end, fail=lambda _: None)
+    async with turning(reaper.run()):
+        await asyncio.sleep(3)
+    assert known == [True]
+    assert reaper.reaped == 3
+
+
+@in_virtual_time
+async def test_a_reaper_whose_callback_raises_says_so_and_goes_on() -> None:
+    yard, failures = Yard(), []
+    yard.crash_loops = [Reaped(run_id="c", crashes=5)]
+
+    def broken(_: Sequence[Reaped]) -> None:
+        raise ValueError("a bug")
+
+    reaper = Reaper(yard, worker_id=7, good_beats=lambda: 2, capped=broken, fail=failures.append)
+    async with turning(reaper.run()):
+        await asyncio.sleep(5)
+    assert [type(failure) for failure in failures] == [ValueError]
+    assert len(yard.looks) > 3

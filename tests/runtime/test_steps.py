@@ -1,0 +1,538 @@
+"""Attempts at steps: what follows from each result, on its own and through a worker."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from runnerq.client.handle import Handle
+from runnerq.errors import (
+    EncodingError,
+    NonRetryableError,
+    PayloadTooLarge,
+    RetryableError,
+    RunFailed,
+    StepTimeout,
+)
+from runnerq.persistence.records import Status
+from runnerq.retry import RetryPolicy
+from runnerq.runtime.attempts import INTERRUPTED, TIMED_OUT, Raised, Returned
+from runnerq.runtime.current import current
+from runnerq.runtime.steps import Again, Answered, Asking, CutOff, Failed, Limits, follow, limits_in, limits_of
+from runnerq.serialization.codec import Codec
+from runnerq.serialization.failures import modules_snapshot, read
+from runnerq.workflow.commands import Flow, Signal
+from runnerq.workflow.context import Context
+from runnerq.workflow.declare import activity, workflow
+from tests.runtime.stage import SOON, Gate, Stage, Tapped, soon
+
+NOW = datetime(2025, 6, 1, 12, tzinfo=UTC)
+MODULES = modules_snapshot()
+QUICK = RetryPolicy(max_attempts=3, base=0.01, jitter=0)
+
+
+def asking(failures: int = 0, type_: Any = int, policy: RetryPolicy = QUICK) -> Asking:
+    return Asking("1", "charge", "the result of step 'charge'", type_, failures, Limits(policy, 5.0))
+
+
+def followed(result: Any, at: Asking | None = None) -> Any:
+    return follow(result, at or asking(), Codec(100), MODULES, NOW)
+
+
+# --- what follows, pure -----------------------------------------------------------------------------------------------
+
+
+def test_a_value_is_encoded_and_decoded_again() -> None:
+    class Receipt(msgspec.Struct):
+        cents: int
+
+    given = Receipt(950)
+    answer = followed(Returned(given), asking(type_=Receipt))
+    assert answer == Answered('{"cents":950}', Receipt(950))
+    assert answer.value is not given
+
+
+def test_a_value_that_cannot_be_encoded_is_over_at_once() -> None:
+    for value, error in ((object(), EncodingError), ("x" * 101, PayloadTooLarge)):
+        failed = followed(Returned(value), asking(type_=Any))
+        assert isinstance(failed, Failed)
+        assert not failed.exhausted
+        assert read(failed.error).type == error.__name__
+        assert "the result of step 'charge'" in read(failed.error).message
+
+
+def test_a_value_that_does_not_decode_into_its_type_is_a_failed_attempt() -> None:
+    again = followed(Returned("no number"))
+    assert isinstance(again, Again)
+    assert read(again.attempt.error or "").type == "DecodingError"
+
+
+def test_a_failed_attempt_is_tried_again_by_the_policy() -> None:
+    again = followed(Raised(ValueError("no")), asking(failures=1))
+    assert isinstance(again, Again)
+    assert (again.attempt.number, again.attempt.position, again.attempt.at) == (2, "1", NOW)
+    assert again.attempt.next_at == NOW + timedelta(seconds=0.02)
+
+
+def test_the_last_attempt_is_exhausted() -> None:
+    failed = followed(Raised(ValueError("no")), asking(failures=2))
+    assert isinstance(failed, Failed)
+    assert failed.exhausted
+    assert read(failed.error).retryable
+
+
+def test_a_non_retryable_error_is_over_and_not_exhausted() -> None:
+    failed = followed(Raised(NonRetryableError("no")))
+    assert isinstance(failed, Failed)
+    assert not failed.exhausted
+
+
+def test_a_retryable_error_says_when() -> None:
+    again = followed(Raised(RetryableError("busy", after=30)))
+    assert isinstance(again, Again)
+    assert again.attempt.next_at == NOW + timedelta(seconds=30)
+
+
+def test_a_timeout_is_a_failed_attempt_and_a_cut_is_none() -> None:
+    again = followed(TIMED_OUT)
+    assert isinstance(again, Again)
+    assert read(again.attempt.error or "").type == "StepTimeout"
+    assert followed(INTERRUPTED) == CutOff()
+
+
+@pytest.mark.parametrize("error", [SystemExit(1), GeneratorExit(), StopIteration(1)])
+def test_what_means_to_end_the_process_is_a_failed_attempt_that_is_not_retried(error: BaseException) -> None:
+    failed = followed(Raised(error))
+    assert isinstance(failed, Failed)
+    assert not failed.exhausted
+
+
+def test_a_cancelled_error_that_nobody_asked_for_is_a_failed_attempt() -> None:
+    assert isinstance(followed(Raised(asyncio.CancelledError())), Again)
+
+
+def test_call_options_beat_declared_ones_and_those_the_defaults() -> None:
+    @activity(retry=2, timeout=7)
+    async def declared() -> None: ...
+
+    async def plain() -> None: ...
+
+    assert limits_of(declared, None, None) == Limits(RetryPolicy(max_attempts=2), 7.0)
+    assert limits_of(declared, RetryPolicy(max_attempts=9), 1.0) == Limits(RetryPolicy(max_attempts=9), 1.0)
+    assert limits_of(plain, None, None) == Limits(RetryPolicy(), 300.0)
+    stored = msgspec.json.decode(b'{"retry":' + RetryPolicy(max_attempts=4).to_json().encode() + b',"timeout":3}')
+    assert limits_in(stored, declared) == Limits(RetryPolicy(max_attempts=4), 3.0)
+    assert limits_in({}, declared) == limits_of(declared, None, None)
+
+
+# --- through a worker -------------------------------------------------------------------------------------------------
+
+
+class Flaky:
+    """Fails so many times, then answers with the attempts it was told of."""
+
+    def __init__(self, failures: int) -> None:
+        self.failures = failures
+        self.attempts: list[int] = []
+        self.keys: set[str] = set()
+
+    async def __call__(self) -> list[int]:
+        self.attempts.append(current().attempt)
+        self.keys.add(current().idempotency_key)
+        if len(self.attempts) <= self.failures:
+            raise ValueError(f"failure {len(self.attempts)}")
+        return self.attempts
+
+
+async def test_a_step_is_tried_again_until_it_answers_with_one_key_and_counted_attempts(stage: Stage) -> None:
+    flaky = Flaky(2)
+
+    @workflow
+    def order(ctx: Context) -> Flow[list[int]]:
+        return (yield from ctx.options(retry=QUICK, name="flaky").step(flaky))
+
+    async with stage.serving(order) as client:
+        run = await client.start(order)
+        assert await run.result(timeout=SOON) == [1, 2, 3]
+        assert flaky.keys == {f"{run.id}:1:1:step:flaky"}
+        journal = await stage.storage.journal(run.id)
+        assert journal is not None
+        assert journal.attempts == ()
+        assert [entry.state for entry in await run.history()] == ["answered", "answered"]
+
+
+async def test_between_two_attempts_the_run_is_parked_and_the_attempt_is_on_record(stage: Stage) -> None:
+    fail_once = Flaky(1)
+
+    @workflow
+    def order(ctx: Context) -> Flow[list[int]]:
+        return (yield from ctx.options(retry=RetryPolicy(base=0.3, jitter=0)).step(fail_once))
+
+    async with stage.serving(order) as client:
+        run = await client.start(order)
+        await run.reached(Status.WAITING, timeout=SOON)
+        journal = await stage.storage.journal(run.id)
+        assert journal is not None
+        [attempt] = journal.attempts
+        assert (attempt.position, attempt.number) == ("1", 1)
+        assert read(attempt.error or "").message == "failure 1"
+        assert attempt.next_at is not None
+        assert (await run.info()).due_at == attempt.next_at
+        [_, entry] = await run.history()
+        assert (entry.state, entry.attempts) == ("asked", 1)
+        assert await run.result(timeout=SOON) == [1, 2]
+        journal = await stage.storage.journal(run.id)
+        assert journal is not None
+        assert journal.attempts == ()
+
+
+async def test_a_step_that_waits_for_its_next_attempt_holds_up_nothing_that_runs_beside_it(stage: Stage) -> None:
+    fail_once = Flaky(1)
+    gate = Gate()
+
+    @activity
+    async def beside() -> str:
+        await gate.pass_through()
+        return "beside"
+
+    @workflow
+    def order(ctx: Context) -> Flow[list[Any]]:
+        return list((yield from ctx.all(ctx.options(retry=QUICK).step(fail_once), ctx.step(beside))))
+
+    async with stage.serving(order) as client:
+        run = await client.start(order)
+        await gate.somebody()
+        # The second attempt comes while the run is held: the worker keeps the timer.
+        await soon(lambda: len(fail_once.attempts) == 2)
+        gate.open()
+        assert await run.result(timeout=SOON) == [[1, 2], "beside"]
+
+
+async def failed(run: Handle[Any]) -> RunFailed:
+    with pytest.raises(RunFailed) as found:
+        await run.result(timeout=SOON)
+    return found.value
+
+
+async def test_used_up_attempts_make_a_dead_letter(stage: Stage) -> None:
+    flaky = Flaky(99)
+
+    @workflow
+    def order(ctx: Context) -> Flow[list[int]]:
+        return (yield from ctx.options(retry=QUICK).step(flaky))
+
+    async with stage.serving(order) as client:
+        why = await failed(await client.start(order))
+    assert (why.status, why.reason, why.error.message) == ("dead_letter", "attempts", "failure 3")
+    assert isinstance(why.__cause__, ValueError)
+    assert flaky.attempts == [1, 2, 3]
+
+
+async def test_a_non_retryable_error_fails_the_run_after_one_attempt(stage: Stage) -> None:
+    tries: list[int] = []
+
+    @activity
+    async def refuse() -> None:
+        tries.append(current().attempt)
+        raise NonRetryableError("no card")
+
+    @workflow
+    def order(ctx: Context) -> Flow[None]:
+        yield ctx.step(refuse)
+
+    async with stage.serving(order) as client:
+        why = await failed(await client.start(order))
+    assert (why.status, why.error.message, tries) == ("failed", "no card", [1])
+
+
+async def test_a_caught_failure_leaves_the_run_alive(stage: Stage) -> None:
+    flaky = Flaky(99)
+
+    @workflow
+    def order(ctx: Context) -> Flow[str]:
+        try:
+            yield ctx.options(retry=2).step(flaky)
+        except ValueError as error:
+            yield ctx.sleep(0.001)
+            return str(error)
+        return ""
+
+    flaky_policy = RetryPolicy(max_attempts=2, base=0.001)
+
+    @workflow
+    def quick(ctx: Context) -> Flow[str]:
+        try:
+            yield ctx.options(retry=flaky_policy).step(flaky)
+        except ValueError as error:
+            yield ctx.sleep(0.001)
+            return str(error)
+        return ""
+
+    assert await stage.answer(quick) == "failure 2"
+
+
+async def test_an_async_step_past_its_timeout_is_tried_again_and_then_given_up(stage: Stage) -> None:
+    begun: list[int] = []
+
+    @activity
+    async def long() -> None:
+        begun.append(current().attempt)
+        await asyncio.sleep(60)
+
+    @workflow
+    def order(ctx: Context) -> Flow[str]:
+        try:
+            yield ctx.options(timeout=0.02, retry=RetryPolicy(max_attempts=2, base=0.001)).step(long)
+        except StepTimeout as error:
+            return f"{error.name} {error.timeout}"
+        return ""
+
+    assert await stage.answer(order) == "long 0.02"
+    assert begun == [1, 2]
+
+
+async def test_a_sync_step_past_its_timeout_does_not_hold_the_run_and_is_not_heard_any_more(stage: Stage) -> None:
+    may_end = threading.Event()
+
+    @activity
+    def long() -> str:
+        may_end.wait(SOON)
+        return "late"
+
+    @workflow
+    def order(ctx: Context) -> Flow[list[Any]]:
+        try:
+            yield ctx.options(timeout=0.02, retry=1).step(long)
+        except StepTimeout:
+            word = yield ctx.signal(WORDS)
+            return ["timed out", word]
+        return []
+
+    worker = stage.worker(order)
+    async with worker:
+        run = await stage.client.start(order)
+        await run.reached(Status.WAITING, timeout=SOON)
+        may_end.set()
+        assert worker._shift is not None
+        stats = worker._shift.attempts
+        await soon(lambda: stats.stats.late == 1)
+        await run.send(WORDS, "go")
+        assert await run.result(timeout=SOON) == ["timed out", "go"]
+
+
+WORDS: Signal[str] = Signal("words", str)
+
+
+async def test_a_loser_between_two_attempts_keeps_no_timer(stage: Stage) -> None:
+    @activity
+    async def busy() -> None:
+        raise RetryableError("busy", after=0.05)
+
+    @workflow
+    def order(ctx: Context) -> Flow[str]:
+        yield ctx.race(ctx.step(busy), ctx.signal(WORDS))
+        yield ctx.sleep(0.2)
+        return (yield from ctx.signal(WORDS))
+
+    tapped = Tapped(stage.storage)
+    async with stage.on(tapped).serving(order) as client:
+        run = await client.start(order)
+        await run.reached(Status.WAITING, timeout=SOON)
+        await run.send(WORDS, "first")
+        await soon(lambda: any(row.position == "2" for turn in tapped.turns_of(run.id) for row in turn.rows))
+        await run.reached(Status.WAITING, timeout=SOON)
+        info = await run.info()
+        assert info.due_at is None
+        journal = await stage.storage.journal(run.id)
+        assert journal is not None
+        assert journal.attempts == ()
+        # Once to start it, once or twice for the signal and the retry, once for the sleep.
+        assert tapped.claimed(run.id) <= 8
+        await run.send(WORDS, "second")
+        assert await run.result(timeout=SOON) == "second"
+
+
+# --- failures as data -------------------------------------------------------------------------------------------------
+
+
+class CardDeclined(Exception):
+    """With a constructor of its own."""
+
+    def __init__(self, card: str, *, code: int) -> None:
+        self.card = card
+        self.code = code
+        super().__init__(f"card {card} declined ({code})")
+
+    def __reduce__(self) -> Any:
+        return _declined, (self.card, self.code)
+
+
+def _declined(card: str, code: int) -> CardDeclined:
+    return CardDeclined(card, code=code)
+
+
+class OutOfStock(Exception):
+    def __init__(self, item: str, left: int) -> None:
+        self.item = item
+        self.left = left
+        super().__init__(item, left)
+
+
+async def test_a_failure_is_the_same_exception_live_and_in_every_replay(stage: Stage) -> None:
+    @activity
+    async def buy() -> None:
+        error = OutOfStock("cup", 0)
+        error.add_note("asked twice")
+        raise error from ValueError("shelf 7 is empty")
+
+    @workflow
+    def order(ctx: Context) -> Flow[list[list[Any]]]:
+        seen = []
+        for _ in range(2):
+            try:
+                yield ctx.options(retry=1).step(buy)
+            except OutOfStock as error:
+                seen.append([
+                    error.item, error.left, list(error.args), error.__notes__,
+                    type(error.__cause__).__name__, str(error.__cause__),
+                ])  # fmt: skip
+            yield ctx.sleep(0.001)
+        return seen
+
+    what = ["cup", 0, ["cup", 0], ["asked twice"], "ValueError", "shelf 7 is empty"]
+    assert await stage.answer(order) == [what, what]
+
+
+async def test_a_class_that_cannot_be_made_again_is_a_step_error_with_the_record(stage: Stage) -> None:
+    @activity
+    async def pay() -> None:
+        class Local(Exception):
+            pass
+
+        raise Local("nobody can import this")
+
+    @workflow
+    def order(ctx: Context) -> Flow[list[str]]:
+        try:
+            yield ctx.options(retry=1).step(pay)
+        except Exception as error:
+            yield ctx.sleep(0.001)
+            return [type(error).__name__, str(error), error.failure.type.rpartition(".")[2]]  # type: ignore[attr-defined]
+        return []
+
+    assert await stage.answer(order) == ["StepError", "nobody can import this", "Local"]
+
+
+@pytest.mark.parametrize("leave", [SystemExit(3), GeneratorExit(), StopIteration(7)])
+@pytest.mark.parametrize("threaded", [False, True], ids=["async", "sync"])
+async def test_a_step_that_means_to_end_the_process_fails_its_run_and_stops_nobody(
+    memory: Stage, leave: BaseException, threaded: bool
+) -> None:
+    @activity
+    async def leave_async() -> None:
+        raise leave
+
+    @activity
+    def leave_sync() -> None:
+        raise leave
+
+    @workflow
+    def order(ctx: Context, leaves: bool) -> Flow[str]:
+        if leaves:
+            yield ctx.step(leave_sync if threaded else leave_async)
+        return (yield from ctx.step(lambda: "fine"))
+
+    async with memory.serving(order) as client:
+        why = await failed(await client.start(order, True))
+        assert why.status == "failed"
+        assert await (await client.start(order, False)).result(timeout=SOON) == "fine"
+
+
+async def test_a_cancelled_error_of_the_steps_own_is_a_failed_attempt(stage: Stage) -> None:
+    tries: list[int] = []
+
+    @activity
+    async def odd() -> str:
+        tries.append(current().attempt)
+        if len(tries) == 1:
+            raise asyncio.CancelledError
+        return "fine"
+
+    @workflow
+    def order(ctx: Context) -> Flow[str]:
+        return (yield from ctx.options(retry=QUICK).step(odd))
+
+    assert await stage.answer(order) == "fine"
+    assert tries == [1, 2]
+
+
+async def test_a_keyboard_interrupt_in_a_step_writes_nothing_and_stops_the_worker(memory: Stage) -> None:
+    gate = Gate()
+
+    @activity
+    async def interrupted() -> None:
+        if not gate.come.is_set():
+            gate.come.set()
+            raise KeyboardInterrupt
+
+    @workflow
+    def order(ctx: Context) -> Flow[str]:
+        yield ctx.step(interrupted)
+        return "fine"
+
+    run = await memory.client.start(order)
+    worker = memory.worker(order)
+    with pytest.raises(KeyboardInterrupt):
+        await worker.run()
+    assert await run.status() is Status.PENDING
+    assert [entry.state for entry in await run.history()] == ["answered", "asked"]
+    async with memory.serving(order):
+        assert await run.result(timeout=SOON) == "fine"
+
+
+# --- what a step knows of itself --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("threaded", [False, True], ids=["async", "sync"])
+async def test_a_step_knows_its_run_its_entry_and_its_deadline(stage: Stage, threaded: bool) -> None:
+    def facts() -> list[Any]:
+        now = current()
+        assert now.deadline is not None
+        now.heartbeat({"half": True})
+        return [now.run_id, now.workflow, now.name, now.entry, now.attempt, now.metadata, now.cancelled]
+
+    async def facts_async() -> list[Any]:
+        return facts()
+
+    @workflow
+    def order(ctx: Context) -> Flow[list[Any]]:
+        return (yield from ctx.options(name="facts").step(facts if threaded else facts_async))
+
+    async with stage.serving(order) as client:
+        run = await client.options(metadata={"shop": "north"}).start(order)
+        answer = await run.result(timeout=SOON)
+    assert answer == [run.id, "order", "facts", "1", 1, {"shop": "north"}, False]
+
+
+async def test_a_step_can_start_runs_with_the_client_it_is_given(stage: Stage) -> None:
+    @activity
+    async def hello() -> str:
+        return "hello"
+
+    @activity
+    async def begin() -> str:
+        run = await current().client.start(hello)
+        return str(run.id)
+
+    @workflow
+    def order(ctx: Context) -> Flow[str]:
+        return (yield from ctx.step(begin))
+
+    async with stage.serving(order, hello) as client:
+        begun = await (await client.start(order)).result(timeout=SOON)
+        assert await client.handle(begun, str).result(timeout=SOON) == "hello"

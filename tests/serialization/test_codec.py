@@ -1,0 +1,427 @@
+from __future__ import annotations
+
+import json
+import math
+import re
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, TypeVar
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runnerq.errors import ConfigurationError, DecodingError, EncodingError, PayloadTooLarge
+from runnerq.serialization.codec import Codec, check_type
+from runnerq.workflow.commands import Command
+from tests.serialization.models import EXAMPLES, ORDER, Card, Colour, Item, Order, OrderId, Transfer
+
+WHAT = "the result of step 'charge' of run X"
+codec = Codec()
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+def round_trip(value: object, type_: Any) -> Any:
+    return codec.decode(codec.encode(value, WHAT), type_, WHAT)
+
+
+def nested(levels: int) -> Any:
+    value: Any = []
+    for _ in range(levels - 1):
+        value = [value]
+    return value
+
+
+def refusal(value: object) -> EncodingError:
+    with pytest.raises(EncodingError) as caught:
+        codec.encode(value, WHAT)
+    assert str(caught.value).startswith(WHAT)
+    return caught.value
+
+
+# --- what is kept -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("value", "type_"), EXAMPLES, ids=lambda each: repr(each)[:40])
+def test_a_value_reads_back_as_an_equal_one_of_the_same_type(value, type_):
+    back = round_trip(value, type_)
+    assert back == value
+    assert type(back) is type(value)
+
+
+@pytest.mark.parametrize(("value", "type_"), EXAMPLES, ids=lambda each: repr(each)[:40])
+def test_every_example_can_be_registered(value, type_):
+    check_type(type_, "the result of f")
+
+
+@given(json_values)
+def test_json_values_read_back_equal_without_a_type(value):
+    text = codec.encode(value, WHAT)
+    assert codec.decode(text, Any, WHAT) == value
+    assert json.loads(text) == value
+
+
+def test_each_reading_gives_a_fresh_copy():
+    text = codec.encode(ORDER, WHAT)
+    one, other = (codec.decode(text, Order, WHAT) for _ in range(2))
+    one.items.clear()
+    assert other == ORDER
+
+
+@given(st.floats())
+def test_a_float_is_kept_to_the_bit_or_refused(value):
+    if math.isfinite(value):
+        back = round_trip([value], list[float])[0]
+        assert math.copysign(1, back) == math.copysign(1, value)
+        assert back == value
+    else:
+        assert refusal([value]).path == "[0]"
+
+
+@given(st.text(st.characters(codec=None)))
+def test_a_text_is_kept_or_refused(value):
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        assert "lone surrogate" in refusal({"text": value}).reason
+    else:
+        assert round_trip(value, str) == value
+
+
+def test_without_a_type_values_read_back_as_json_builtins():
+    assert round_trip(ORDER, Any) == {
+        "id": str(ORDER.id),
+        "items": [{"name": "shoe", "price": "19.90", "tags": ["new", "red"]}],
+        "colour": "red",
+        "note": "",
+    }
+    assert round_trip((1, {2}), Any) == [1, [2]]
+    assert round_trip(b"\xff", Any) == "/w=="
+    assert round_trip({1: "a"}, Any) == {"1": "a"}
+    assert round_trip(2**70, Any) == 2**70
+
+
+def test_text_is_utf_8_and_the_limit_counts_its_bytes():
+    small = Codec(payload_limit=10)
+    assert small.encode("☃" * 2, WHAT) == '"☃☃"'
+    with pytest.raises(PayloadTooLarge) as caught:
+        small.encode("☃" * 3, WHAT)
+    assert (caught.value.size, caught.value.limit) == (11, 10)
+    assert WHAT in str(caught.value)
+    assert "payload_limit" in str(caught.value)
+
+
+def test_a_value_just_under_the_default_limit_is_kept_and_one_over_it_is_not():
+    text = "x" * ((1 << 20) - 2)
+    assert round_trip(text, str) == text
+    with pytest.raises(PayloadTooLarge):
+        codec.encode(text + "x", WHAT)
+
+
+# --- what is refused, and where ---------------------------------------------------------------------------------------
+
+
+class Line(msgspec.Struct):
+    price: float
+    note: str | None = None
+
+
+@dataclass
+class Basket:
+    lines: list[Line]
+
+
+@pytest.mark.parametrize(
+    ("value", "path"),
+    [
+        (math.nan, ""),
+        ([1.0, None, math.inf], "[2]"),
+        ({"a": [{"b c": -math.inf}]}, "['a'][0]['b c']"),
+        ([None, Basket([Line(1.0), Line(math.nan)])], "[1].lines[1].price"),
+        ((1.0, {"null": math.nan}), "[1]['null']"),
+        ([{1.0, math.nan}], "[0]{...}"),
+    ],
+)
+def test_nan_and_infinity_are_refused_with_their_place(value, path):
+    assert refusal(value).path == path
+
+
+def test_nan_is_refused_in_the_dump_of_a_class_that_dumps_itself():
+    assert refusal([Model(name="x", price=math.nan)]).path == "[0]['price']"
+
+
+@given(json_values)
+def test_nothing_finite_is_ever_taken_for_nan(value):
+    assert round_trip([None, value], Any) == [None, value]
+
+
+@pytest.mark.parametrize("kind", [list, dict, Line])
+def test_500_levels_are_kept_and_501_are_refused(kind):
+    def nest(levels: int) -> Any:
+        value: Any = None
+        for _ in range(levels):
+            value = [value] if kind is list else {"[": value} if kind is dict else Line(0.0, value)
+        return value
+
+    assert codec.decode(codec.encode(nest(500), WHAT), Any, WHAT) is not None
+    assert "500 levels" in refusal(nest(501)).reason
+    assert "500 levels" in refusal(nest(100_000)).reason
+
+
+def test_a_value_that_contains_itself_is_refused():
+    value: list[Any] = []
+    value.append({"me": value})
+    assert "contains itself" in refusal(value).reason
+
+
+def test_many_small_values_are_not_taken_for_deep_ones():
+    wide = [{"a": [i], "text": "]}{[" * i} for i in range(600)]
+    assert round_trip(wide, Any) == wide
+
+
+def test_brackets_inside_strings_do_not_count_as_levels():
+    assert round_trip(["[" * 5_000, "\\" * 5_000, '"[' * 600], Any) is not None
+    flat = ["]", '"', "\\"] * 10
+    assert "500 levels" in refusal([flat, nested(501), flat]).reason
+
+
+def generator() -> Iterable[int]:
+    yield 1
+
+
+async def coroutine() -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("make", "hint"),
+    [
+        (generator, "write `yield from` before it"),
+        (lambda: Command(None, "step", "charge"), "the command <step 'charge'>, not its answer: write `yield from`"),
+        (lambda: generator, "the function generator"),
+        (lambda: len, "the function len"),
+        (lambda: [].append, "append"),
+        (lambda: Item, "the class Item: pass an instance"),
+        (lambda: json, "the module json"),
+        (lambda: ValueError("x"), "an exception (ValueError)"),
+        (lambda: Path("x"), "pass str(...)"),
+        (lambda: deque([1]), "pass list(...)"),
+        (lambda: range(3), "pass list(...)"),
+        ({"a": 1}.keys, "pass list(...)"),
+        (lambda: iter((1, 2)), "pass list(...)"),
+        (lambda: MappingProxyType({}), "pass dict(...)"),
+        (lambda: 1j, "a complex has no JSON form"),
+        (object, "a object has no JSON form"),
+        (lambda: {(1, 2): 3}, "its key (1, 2) is a tuple"),
+        (lambda: {None: 3}, "its key None is a NoneType"),
+        (lambda: {"\ud800": 3}, "its key '\\ud800' holds a lone surrogate"),
+        (lambda: 10**5000, "4300 digits"),
+    ],
+)
+def test_what_has_no_json_form_is_refused_with_a_hint(make: Callable[[], object], hint: str):
+    assert hint in refusal({"here": [make()]}).reason
+    assert refusal({"here": [make()]}).path == "['here'][0]"
+
+
+def test_a_coroutine_is_refused_with_a_hint():
+    made = coroutine()
+    assert "write `await` before it" in refusal([made]).reason
+    made.close()
+
+
+def test_the_place_of_a_deep_fault_is_readable():
+    value: Any = object()
+    for i in range(100):
+        value = {f"key-{i}" * 20: value}
+    path = refusal(value).path
+    assert len(path) < 700
+    assert " ... " in path
+
+
+def test_a_property_that_raises_is_an_encoding_error():
+    class Sly(dict[str, int]):
+        def items(self) -> Any:
+            raise RuntimeError("not today")
+
+    class Dumped:
+        def model_dump(self, mode: str) -> Any:
+            raise RuntimeError("not today")
+
+    assert "not today" in refusal([Dumped()]).reason
+    assert codec.encode(Sly(a=1), WHAT) == '{"a":1}'
+
+
+def test_what_is_turned_into_text_only_where_it_is_needed():
+    class Lazy:
+        def __str__(self) -> str:
+            raise AssertionError("nobody needed this")
+
+    assert codec.decode(codec.encode([1], Lazy()), list[int], Lazy()) == [1]
+    with pytest.raises(AssertionError):
+        codec.encode(object(), Lazy())
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "type_", "reason"),
+    [
+        ('{"name": 5}', Item, "Expected `str`, got `int` - at `$.name`"),
+        ('"1"', int, "Expected `int`, got `str`"),
+        ("1", Order | None, "Expected `object | null`, got `int`"),
+        ('"green"', Colour, "Invalid enum value 'green'"),
+        ('{"type": "cash"}', Card | Transfer, "Invalid value 'cash'"),
+        ("true", OrderId, "Expected `str`, got `bool`"),
+        ("", Any, "truncated"),
+        ("[1, 2", Any, "truncated"),
+        ("NaN", float, "invalid"),
+        ("1e999", float, "range"),
+        ('"\ud800"', str, "surrogates not allowed"),
+        ("[" * 501 + "]" * 501, Any, "500 levels"),
+        ("[" * 100_000, Any, "500 levels"),
+        ('{"a":' * 600 + "1" + "}" * 600, Any, "500 levels"),
+    ],
+)
+def test_text_that_does_not_fit_is_a_decoding_error_that_says_what_and_where(text, type_, reason):
+    with pytest.raises(DecodingError, match=re.escape(reason)) as caught:
+        codec.decode(text, type_, WHAT)
+    assert str(caught.value).startswith(WHAT)
+
+
+def test_an_error_in_the_constructor_of_a_value_is_a_decoding_error():
+    class Picky(msgspec.Struct):
+        n: int
+
+        def __post_init__(self) -> None:
+            raise LookupError("no such n")
+
+    with pytest.raises(DecodingError, match="no such n"):
+        codec.decode('{"n": 1}', Picky, WHAT)
+
+
+def test_text_at_the_limit_of_depth_is_read_from_deep_in_a_recursion():
+    def deep(levels: int) -> Any:
+        return codec.decode("[" * 400 + "]" * 400, Any, WHAT) if levels == 0 else deep(levels - 1)
+
+    assert deep(300) == nested(400)
+    with pytest.raises(DecodingError, match="recursion"):
+        deep(sys.getrecursionlimit() - 250)
+
+
+def test_a_type_form_that_cannot_be_hashed_works():
+    form = Annotated[int, msgspec.Meta(ge=0, extra={"a": [1]})]
+    assert codec.decode("5", form, WHAT) == 5
+    with pytest.raises(DecodingError, match=">= 0"):
+        codec.decode("-5", form, WHAT)
+
+
+def test_forms_that_compare_equal_to_none_another_are_kept_apart():
+    assert codec.decode("1", Literal[1], WHAT) == 1
+    with pytest.raises(DecodingError):
+        codec.decode("true", Literal[1], WHAT)
+    with pytest.raises(DecodingError):
+        codec.decode("1.0", int | str, WHAT)
+    assert codec.decode("1", float, WHAT) == 1.0
+
+
+# --- registration -----------------------------------------------------------------------------------------------------
+
+
+class Unknown:
+    pass
+
+
+@dataclass
+class Holder:
+    inside: list[dict[str, Unknown]]
+
+
+@dataclass
+class Unresolved:
+    inside: Nowhere  # type: ignore[name-defined]  # noqa: F821  # the point
+
+
+@dataclass
+class OtherOrder:
+    id: str
+
+
+@pytest.mark.parametrize(
+    ("type_", "named"),
+    [
+        (Unknown, "Unknown"),
+        (list[Unknown | None], "Unknown"),
+        (Holder, "Unknown has no JSON form"),
+        (complex, "complex"),
+        (Callable[[], int], "Callable"),
+        (type[int], "type"),
+        (Iterable[int], "Iterable"),
+        (Exception, "Exception"),
+        (Order | OtherOrder, "more than one dataclass"),
+        (Unresolved, "Nowhere"),
+        (5, "5"),
+        (..., "Ellipsis"),
+        ("Order", "Order"),
+    ],
+)
+def test_a_type_that_nothing_can_be_read_into_is_refused_at_registration(type_, named):
+    with pytest.raises(ConfigurationError, match=re.escape(named)) as caught:
+        check_type(type_, "the result of charge (shop.py:12)")
+    assert str(caught.value).startswith("the result of charge (shop.py:12) is annotated ")
+
+
+@pytest.mark.parametrize(
+    "type_", [Any, None, int, TypeVar("T"), list[int], dict[tuple[int, int], str], Literal["a", 1]]
+)
+def test_a_type_that_can_be_read_is_taken(type_):
+    check_type(type_, "the result of charge")
+
+
+# --- classes that dump and validate themselves, as pydantic's do ------------------------------------------------------
+
+
+class Model:
+    def __init__(self, name: str, price: float = 1.0) -> None:
+        self.name = name
+        self.price = price
+
+    def model_dump(self, mode: str, *, exclude_defaults: bool = False) -> dict[str, Any]:
+        dumped: dict[str, Any] = {"name": self.name}
+        return dumped if exclude_defaults and self.price == 1.0 else {**dumped, "price": self.price}
+
+    @classmethod
+    def model_validate(cls, stored: Any) -> Model:
+        if not isinstance(stored, dict):
+            raise TypeError("a Model is an object")
+        return cls(**stored)
+
+
+def test_a_class_that_dumps_itself_reads_back_through_its_own_validation():
+    check_type(list[Model], "the result of f")
+    [back] = round_trip([Model("hat", 2.0)], list[Model])
+    assert (type(back), back.name, back.price) == (Model, "hat", 2.0)
+    with pytest.raises(DecodingError, match="a Model is an object"):
+        codec.decode("[5]", list[Model], WHAT)
+
+
+def test_pydantic_models_read_back_equal():
+    pydantic = pytest.importorskip("pydantic")
+    kind = pydantic.create_model("Kind", name=(str, ...), price=(float, 1.0))
+    check_type(kind, "the result of f")
+    assert round_trip([kind(name="hat")], list[kind]) == [kind(name="hat")]
+
+
+def test_attrs_classes_read_back_equal():
+    attrs = pytest.importorskip("attrs")
+    kind = attrs.make_class("Kind", {"name": attrs.field(type=str), "tags": attrs.field(type=list, factory=list)})
+    check_type(kind, "the result of f")
+    assert round_trip([kind("hat", ["new"])], list[kind]) == [kind("hat", ["new"])]

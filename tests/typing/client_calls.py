@@ -1,0 +1,74 @@
+"""Only type-checked: what the client's calls infer, and what they must reject.
+
+Each `type: ignore` below is an error in both checkers; a superfluous one is reported.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, assert_type
+
+import runnerq as rq
+
+
+class Order:
+    item: str
+
+
+class Shipment:
+    tracking: str
+
+
+APPROVAL = rq.Signal("approval", bool)
+
+
+@rq.workflow
+def checkout(ctx: rq.Context, order: Order, *, express: bool = False) -> rq.Flow[Shipment]:
+    yield from ctx.signal(APPROVAL)
+    return Shipment()
+
+
+@rq.activity(retry=5)
+async def mail(to: str) -> int:
+    return len(to)
+
+
+@rq.activity
+def resize(width: int) -> list[str]:
+    return [str(width)]
+
+
+async def accepted(client: rq.Client) -> None:
+    run = await client.start(checkout, Order(), express=True)
+    assert_type(run, rq.Handle[Shipment])
+    assert_type(await run.result(timeout=timedelta(seconds=3)), Shipment)
+    assert_type(await client.start(mail, "me"), rq.Handle[int])
+    assert_type(await client.start(resize, 3), rq.Handle[list[str]])
+    assert_type(await client.start("by name", 1, two=3), rq.Handle[Any])
+    assert_type(await client.options(key="k", priority=rq.Priority.HIGH).start(checkout, Order()), rq.Handle[Shipment])
+    assert_type(await client.start_many(resize, [(1,), (2,)], keys=["a", "b"]), list[rq.Handle[list[str]]])
+    assert_type(client.handle("id"), rq.Handle[Any])
+    assert_type(client.handle("id", Shipment), rq.Handle[Shipment])
+    assert_type(client.handle("id", returns=int), rq.Handle[int])
+    assert_type(client.handle_by_key(checkout, "k"), rq.Handle[Shipment])
+    assert_type(client.handle_by_key(mail, "k"), rq.Handle[int])
+    await client.send("id", APPROVAL, True)
+    await client.send("id", "any", object())
+    await run.send(APPROVAL, False, dedup="once")
+    assert_type(await run.reached(rq.Status.WAITING), rq.Status)
+    assert_type(await run.wait(lambda state: state["x"] == 1, timeout=5), dict[str, Any])
+    assert_type((await client.list(rq.RunFilter(status="waiting"))).items, list[rq.RunInfo])
+    assert_type(await client.history("id"), list[rq.Entry])
+
+
+async def rejected(client: rq.Client, run: rq.Handle[Shipment]) -> None:
+    await client.start(checkout, 5)  # type: ignore[call-overload]
+    await client.start(checkout)  # type: ignore[call-overload]
+    await client.start(checkout, Order(), fast=True)  # type: ignore[call-arg]
+    await client.start(mail, 5)  # type: ignore[call-overload]
+    await client.send("id", APPROVAL, "yes")  # type: ignore[misc]
+    await run.send(APPROVAL, 1.5)  # type: ignore[misc]
+    number: int = await run.result()  # type: ignore[assignment]
+    client.options(prio=1)  # type: ignore[call-arg]
+    client.options(on_duplicate="explode")  # type: ignore[arg-type]
+    assert_type(number, int)
