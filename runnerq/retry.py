@@ -69,7 +69,7 @@ class RetryPolicy:
     retry_on: tuple[str, ...]
     give_up_on: tuple[str, ...]
 
-    def __init__(  # noqa: PLR0917  # the order is the API's
+    def __init__(
         self,
         max_attempts: int = 3,
         base: float | timedelta = 1.0,

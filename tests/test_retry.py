@@ -170,7 +170,7 @@ def test_a_policy_of_other_code_is_read_with_what_it_has():
     failures=st.integers(1, 10**9),
     draw=st.floats(0, 1, exclude_max=True),
 )
-def test_every_policy_survives_json_and_decides_a_delay_within_its_bounds(  # noqa: PLR0917  # drawn by name
+def test_every_policy_survives_json_and_decides_a_delay_within_its_bounds(  # drawn by name
     attempts, base, factor, cap, jitter, failures, draw
 ):
     policy = RetryPolicy(attempts, base, factor, cap, jitter, [ValueError], ["a.B"])

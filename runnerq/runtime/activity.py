@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
 from typing import Any, assert_never
 
 import msgspec
@@ -66,7 +65,8 @@ class HeldActivity:
             generation=claimed.generation,
             kind="activity",
             metadata={} if claimed.metadata is None else msgspec.json.decode(claimed.metadata),
-            deadline=None if timeout is None else services.time.now() + timedelta(seconds=timeout),
+            timeout=timeout,
+            clock=services.time.now,
             client=services.client,
             is_async=target.signature.is_async,
         )

@@ -19,6 +19,7 @@ Rules
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextvars import copy_context
@@ -164,6 +165,7 @@ class Attempts:
             result = attempt.cut
         else:
             attempt.entered = True
+            call.current.began = time.monotonic()
             CURRENT.set(call.current)
             try:
                 result = Returned(await call.fn(*call.args, **call.kwargs))
@@ -226,8 +228,14 @@ class Attempts:
         context = self._context.copy()
         context.run(CURRENT.set, call.current)
         fn = partial(call.fn, *call.args, **call.kwargs)
-        began = None if call.timeout is None else partial(self._deadlines.keep, attempt, call.timeout)
+        began = partial(self._thread_began, attempt)
         return self._threads.start(fn, attempt.returned, context=context, began=began)
+
+    def _thread_began(self, attempt: _InThread) -> None:
+        call = attempt.call
+        call.current.began = time.monotonic()
+        if call.timeout is not None:
+            self._deadlines.keep(attempt, call.timeout)
 
     def back(self, attempt: _InThread, value: Any, error: BaseException | None) -> None:
         """A sync attempt's function has returned, before its timeout."""

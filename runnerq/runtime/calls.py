@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -35,7 +34,7 @@ def asking_of(leaf: Leaf, facts: StepFacts, run_id: str, failures: int) -> Askin
     return Asking(leaf.position, leaf.command.name, Lazily(leaf, run_id), facts.returns, failures, facts.limits)
 
 
-def call_of(  # noqa: PLR0917 - one caller, on the hot path
+def call_of(
     leaf: Leaf, facts: StepFacts, claimed: Claimed, metadata: Mapping[str, Any], services: Services, failures: int
 ) -> Call:
     """The next attempt of a step."""
@@ -50,7 +49,8 @@ def call_of(  # noqa: PLR0917 - one caller, on the hot path
         generation=claimed.generation,
         kind=command.kind,
         metadata=metadata,
-        deadline=None if timeout is None else services.time.now() + timedelta(seconds=timeout),
+        timeout=timeout,
+        clock=services.time.now,
         client=services.client,
         is_async=facts.is_async,
     )

@@ -26,8 +26,10 @@ from runnerq.runtime.facts import StepFacts
 from runnerq.runtime.failing import sent_failure
 from runnerq.runtime.services import Services
 from runnerq.runtime.steps import Again, Answered, CutOff, Failed, follow
+from runnerq.runtime.turns import Unwritten
 from runnerq.workflow.commands import SendSpec
 from runnerq.workflow.interpreter import Interpreter
+from runnerq.workflow.journal import Row
 from runnerq.workflow.tree import Leaf
 
 CARRIED_OUT = frozenset({"step", "send", "cancel"})
@@ -39,8 +41,8 @@ class Carrying:
     """``advance(feed)`` has the held run feed an answer and go on; it must not be called after ``drop``."""
 
     __slots__ = (
-        "_advance", "_claimed", "_effects", "_interpreter", "_metadata", "_running", "_services", "_waiting",
-        "attempts", "failures", "settled",
+        "_advance", "_claimed", "_effects", "_interpreter", "_lost", "_metadata", "_running", "_services", "_waiting",
+        "failures", "unwritten",
     )  # fmt: skip
 
     def __init__(
@@ -54,15 +56,23 @@ class Carrying:
         self._running: dict[str, Running] = {}
         self._effects: set[str] = set()
         self._waiting: list[Leaf] = []
+        self._lost: list[str] = []
         self.failures: dict[str, Attempt] = {attempt.position: attempt for attempt in claimed.attempts}
-        self.attempts: list[Attempt] = []
-        self.settled: list[str] = []
+        self.unwritten = Unwritten()
 
     # --- what there is to do ------------------------------------------------------------------------------------------
 
     def add(self, leaves: Iterable[Leaf]) -> None:
         """These were asked for."""
         self._waiting += leaves
+
+    def close(self, rows: Iterable[Row]) -> None:
+        """Their decided composites lost what these rows close: no attempt at it follows, and ``begin`` cuts it off."""
+        for row in rows:
+            if row.kind == "closed":
+                self._forget_failures(row.position)
+                if row.position in self._running:
+                    self._lost.append(row.position)
 
     @property
     def runs(self) -> bool:
@@ -102,7 +112,7 @@ class Carrying:
                     self._start_step(leaf)
             elif kind in CARRIED_OUT:
                 self._start_effect(leaf)
-        if self._running and (interpreter.cutting or len(self._running) > len(interpreter.leaves)):
+        if self._lost or (self._running and interpreter.cutting):
             self._cut()
 
     def drop(self) -> None:
@@ -118,13 +128,15 @@ class Carrying:
         return last is None or last.next_at is None or last.next_at <= now or leaf.position in self._interpreter.cutting
 
     def _cut(self) -> None:
-        interpreter = self._interpreter
-        for position, running in list(self._running.items()):
-            if position not in interpreter.leaves:
-                del self._running[position]
+        lost, self._lost = self._lost, []
+        for position in lost:
+            running = self._running.pop(position, None)
+            if running is not None:
                 running.cancel("its composite was decided without it")
-            elif position in interpreter.cutting:
-                running.cancel(interpreter.cancel_reason)
+        for position in self._interpreter.cutting:
+            running = self._running.get(position)
+            if running is not None:
+                running.cancel(self._interpreter.cancel_reason)
 
     # --- steps --------------------------------------------------------------------------------------------------------
 
@@ -165,7 +177,7 @@ class Carrying:
             case Again(attempt):
                 if interpreter.leaves.get(position) is leaf:
                     self.failures[position] = attempt
-                    self.attempts.append(attempt)
+                    self.unwritten.attempts.append(attempt)
                     self._waiting.append(leaf)
             case _:
                 assert_never(followed)
@@ -173,7 +185,7 @@ class Carrying:
     def _forget_failures(self, position: str) -> None:
         """Failed attempts go away with the answer."""
         if self.failures and self.failures.pop(position, None) is not None:
-            self.settled.append(position)
+            self.unwritten.settled.append(position)
 
     # --- effects ------------------------------------------------------------------------------------------------------
 

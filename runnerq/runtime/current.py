@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -37,8 +38,9 @@ def idempotency_key(run_id: str, generation: int, position: str, kind: str, name
 class Current(msgspec.Struct, kw_only=True, eq=False):
     """One attempt of a step or activity, seen from inside it.
 
-    ``entry`` is its position in the journal (``""`` for an activity run), ``attempt`` counts from 1, ``deadline`` is
-    database time. ``heartbeat_details`` are those of the attempt before; ``details`` are this attempt's last ones.
+    ``entry`` is its position in the journal (``""`` for an activity run), ``attempt`` counts from 1. ``clock`` reads
+    database time, ``timeout`` is seconds from ``began`` (monotonic). ``heartbeat_details`` are those of the attempt
+    before; ``details`` are this attempt's last ones.
     """
 
     run_id: str
@@ -49,7 +51,9 @@ class Current(msgspec.Struct, kw_only=True, eq=False):
     generation: int = 1
     kind: str = "step"
     metadata: Mapping[str, Any] | None = None
-    deadline: datetime | None = None
+    timeout: float | None = None
+    clock: Callable[[], datetime] | None = None
+    began: float | None = None
     client: Any = None
     heartbeat_details: Any = None
     is_async: bool = True
@@ -61,6 +65,13 @@ class Current(msgspec.Struct, kw_only=True, eq=False):
     def idempotency_key(self) -> str:
         """The same for every attempt of this step, and for no other step: pass it on to what you call."""
         return idempotency_key(self.run_id, self.generation, self.entry, self.kind, self.name)
+
+    @property
+    def deadline(self) -> datetime | None:
+        """When this attempt times out, in database time; None where it has no timeout."""
+        if self.timeout is None or self.clock is None or self.began is None:
+            return None
+        return self.clock() + timedelta(seconds=self.timeout - (time.monotonic() - self.began))
 
     def heartbeat(self, details: Any = None) -> None:
         """Say that the attempt is alive and how far it is; the next attempt finds the last details.

@@ -6,14 +6,16 @@ Rules
 - It parks when nothing of it runs here. AGAIN: its mailbox has moved, so it is read, fed, and written again.
 - LOST: the run is somebody else's; everything of it here is dropped, and nothing is sent.
 - Cancels of children go out after the write that closed them is done; a stale worker's never do.
+- Whatever goes wrong with it blocks this run, and reaches neither the worker nor the other runs.
 """
 
 from __future__ import annotations
 
 import asyncio
-from datetime import datetime, timedelta
+from collections.abc import Callable
+from datetime import datetime
 from functools import partial
-from typing import assert_never
+from typing import Any, assert_never
 
 from runnerq.errors import StorageRefused
 from runnerq.persistence.records import (
@@ -34,11 +36,12 @@ from runnerq.persistence.records import (
 )
 from runnerq.runtime.arrivals import Arrivals
 from runnerq.runtime.callbacks import log
-from runnerq.runtime.calls import child_run
 from runnerq.runtime.carrying import Carrying, Feed
 from runnerq.runtime.failing import end_of
 from runnerq.runtime.opening import interpreter_of, open_workflow, stuck_by
+from runnerq.runtime.reading import later
 from runnerq.runtime.services import Services
+from runnerq.runtime.turns import Unwritten, bare_turn, blocking_turn, turn_of
 from runnerq.workflow.ending import Blocked
 from runnerq.workflow.interpreter import Interpreter, Progress
 from runnerq.workflow.wants import wants
@@ -48,8 +51,8 @@ class HeldWorkflow:
     """One claimed workflow run."""
 
     __slots__ = (
-        "_arrivals", "_cancels", "_carrying", "_claimed", "_consumed", "_deadline", "_gone", "_interpreter", "_next",
-        "_reading", "_seen", "_services", "_stopping", "_timer", "_turn", "run_id", "token",
+        "_arrivals", "_cancels", "_carrying", "_claimed", "_deadline", "_gone", "_interpreter", "_next", "_reading",
+        "_seen", "_services", "_stopping", "_timeout", "_timer", "_turn", "run_id", "token",
     )  # fmt: skip
 
     def __init__(
@@ -65,11 +68,11 @@ class HeldWorkflow:
         self._arrivals = Arrivals()
         self._seen = claimed.seen
         self._cancels: list[str] = []
-        self._consumed: list[int] = []
         self._turn: Turn | None = None
         self._next: Turn | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._deadline = None if timeout is None else claimed.created_at + timedelta(seconds=timeout)
+        self._timeout = timeout
+        self._deadline: datetime | None = None
         self._reading = False
         self._stopping = False
         self._gone = False
@@ -87,6 +90,8 @@ class HeldWorkflow:
             except Blocked as blocked:
                 self._block(blocked)
                 return
+        if self._timeout is not None:
+            self._deadline = later(interpreter.began_at, self._timeout)
         ended = [outcome.run_id for outcome in claimed.outcomes]
         self._arrivals.read(claimed.signals, claimed.outcomes, self._services.time.now(), ended)
         children = self._awaited_children()
@@ -106,7 +111,7 @@ class HeldWorkflow:
 
     def stop(self) -> None:
         self._stopping = True
-        self._settle()
+        self._guarded(self._settle)
 
     def drop(self) -> None:
         if self._gone:
@@ -164,21 +169,30 @@ class HeldWorkflow:
         self._advance(feed)
 
     def _feed_arrivals(self, now: datetime) -> None:
-        stale = self._services.feeder.feed(self._interpreter, self._arrivals, now, self._consumed)
-        if stale and not self._reading:
+        consumed = self._carrying.unwritten.consumed
+        must_read = self._services.feeder.feed(self._interpreter, self._arrivals, now, consumed)
+        if must_read and not self._reading:
             self._read_mailbox(self._awaited_children())
 
     def _advance(self, feed: Feed) -> None:
         """Feed something, then what has come for what was asked on it; then write, or go on waiting."""
+        self._guarded(self._feed, feed)
+
+    def _feed(self, feed: Feed) -> None:
         now = self._services.time.now()
+        feed(now)
+        if self._interpreter.opened:
+            self._feed_arrivals(now)
+        self._settle()
+
+    def _guarded(self, act: Callable[..., None], *args: Any) -> None:
+        """Do it; whatever goes wrong blocks the run."""
         try:
-            feed(now)
-            if self._interpreter.opened:
-                self._feed_arrivals(now)
+            act(*args)
         except Blocked as blocked:
             self._block(blocked)
-            return
-        self._settle()
+        except Exception as error:  # noqa: BLE001 - a fault of our own, even: one run must not stop the others
+            self._block(Blocked(f"{type(error).__name__}: {error}", error=error))
 
     # --- turns --------------------------------------------------------------------------------------------------------
 
@@ -186,19 +200,22 @@ class HeldWorkflow:
         """Write what there is to write and go on, or wait for what is under way."""
         if self._turn is not None or self._reading or self._gone:
             return
-        interpreter, carrying = self._interpreter, self._carrying
-        progress = interpreter.collect()
+        carrying = self._carrying
+        progress = self._interpreter.collect()
         if progress.starts:
             carrying.add(progress.starts)
+        if progress.rows:
+            carrying.close(progress.rows)
         if progress.cancels:
             self._cancels += progress.cancels
         move = self._move(progress)
-        if move is GOING and not (
-            progress.rows or progress.children or progress.published or carrying.attempts or self._consumed
-        ):
+        if move is GOING and not (progress.rows or progress.children or progress.published or carrying.unwritten):
             self._carry_on()
-        else:
-            self._submit(self._turn_of(move, progress))
+            return
+        turn = turn_of(self._claimed, self._seen, move, progress, carrying.unwritten, self._services)
+        carrying.unwritten = Unwritten()
+        self._arrivals.started(child.id for child in turn.children)
+        self._submit(turn)
 
     def _move(self, progress: Progress) -> Move:
         services = self._services
@@ -209,29 +226,6 @@ class HeldWorkflow:
         if self._carrying.runs or (not self._stopping and self._carrying.can_begin()):
             return GOING
         return Back() if self._stopping else self._park()
-
-    def _turn_of(self, move: Move, progress: Progress) -> Turn:
-        claimed, services, carrying = self._claimed, self._services, self._carrying
-        published = None
-        if progress.published is not None:
-            published = services.codec.encode(progress.published, f"the published state of run {self.run_id}")
-        turn = Turn(
-            run_id=self.run_id,
-            token=self.token,
-            seen=self._seen,
-            generation=claimed.generation,
-            move=move,
-            rows=progress.rows,
-            children=tuple([child_run(leaf, claimed, services) for leaf in progress.children]),
-            consumed=tuple(self._consumed),
-            attempts=tuple(carrying.attempts),
-            settled=tuple(carrying.settled),
-            published=published,
-            recovered=bool(claimed.crashes) and any(row.kind in ("answered", "failed") for row in progress.rows),
-        )
-        self._consumed, carrying.attempts, carrying.settled = [], [], []
-        self._arrivals.started(child.id for child in turn.children)
-        return turn
 
     def _submit(self, turn: Turn) -> None:
         if turn.move is not GOING:
@@ -271,6 +265,8 @@ class HeldWorkflow:
         if answer is Verdict.LOST:
             self._let_go()
             return
+        if turn.consumed and not self._reading:
+            self._arrivals.forget_taken(turn.consumed)
         self._send_cancels()
         if self._next is not None:
             turn, self._next = self._next, None
@@ -278,7 +274,7 @@ class HeldWorkflow:
             return
         match turn.move:
             case Going():
-                self._carry_on()
+                self._guarded(self._carry_on)
             case Park(due_at=due_at) if answer is Verdict.DONE:
                 self._parked(due_at)
             case Park():
@@ -321,29 +317,20 @@ class HeldWorkflow:
             log.error("run %s can neither be written nor blocked: %s", self.run_id, refusal)
             self._let_go()
             return
-        self._give_up(Stuck(message=f"the storage refuses its turn: {refusal}", build=self._services.build))
+        self._carrying.drop()
+        # What was fed since needs the rows that are refused: none of it can be written.
+        self._next = None
+        stuck = Stuck(message=f"the storage refuses its turn: {refusal}", build=self._services.build)
+        self._submit(bare_turn(self._claimed, self._seen, stuck))
 
     def _block(self, blocked: Blocked) -> None:
+        """Block the run, with the answers that were fed and not what was asked on the last."""
         stuck = stuck_by(blocked, self._services)
         log.error("run %s of %s is blocked: %s%s", self.run_id, self._claimed.name, blocked.message,
                   f" ({blocked.line})" if blocked.line else "")  # fmt: skip
-        self._give_up(stuck)
-
-    def _give_up(self, stuck: Stuck) -> None:
-        """Block the run, with the answers that were fed and not what was asked on the last."""
-        carrying = self._carrying
-        carrying.drop()
-        turn = Turn(
-            run_id=self.run_id,
-            token=self.token,
-            seen=self._seen,
-            generation=self._claimed.generation,
-            move=stuck,
-            rows=self._interpreter.recorder.take_rows(),
-            consumed=tuple(self._consumed),
-            attempts=tuple(carrying.attempts),
-            settled=tuple(carrying.settled),
-        )
+        self._carrying.drop()
+        unwritten, interpreter = self._carrying.unwritten, self._interpreter
+        turn = blocking_turn(self._claimed, self._seen, stuck, interpreter, unwritten, self._services)
         if self._turn is None:
             self._submit(turn)
         else:
@@ -353,11 +340,7 @@ class HeldWorkflow:
 
     def _carry_on(self) -> None:
         """What was asked for is on record: begin it."""
-        try:
-            self._carrying.begin(stopping=self._stopping)
-        except Blocked as blocked:
-            self._block(blocked)
-            return
+        self._carrying.begin(stopping=self._stopping)
         self._arm()
         if self._interpreter.recorder.rows or not self._carrying.runs:
             self._settle()

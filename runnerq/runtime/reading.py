@@ -7,7 +7,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+
+LAST = datetime.max.replace(tzinfo=UTC)
+
+
+def later(when: datetime, seconds: float) -> datetime:
+    """So many seconds later; the last time there is, if that is beyond it."""
+    try:
+        return when + timedelta(seconds=seconds)
+    except OverflowError:
+        return LAST
 
 
 class DatabaseTime:

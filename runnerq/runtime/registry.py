@@ -136,6 +136,10 @@ def _options(declaration: WorkflowDeclaration | ActivityDeclaration) -> str | No
     options: dict[str, Any] = {}
     if declaration.timeout is not None:
         options["timeout"] = declaration.timeout
+    if declaration.priority is not None:
+        options["priority"] = int(declaration.priority)
+    if isinstance(declaration, WorkflowDeclaration) and declaration.metadata:
+        options["metadata"] = dict(declaration.metadata)
     if isinstance(declaration, ActivityDeclaration) and declaration.retry is not None:
         options["retry"] = msgspec.Raw(declaration.retry.to_json().encode())
     return msgspec.json.encode(options).decode() if options else None

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
@@ -73,7 +74,7 @@ class Over(Enum):
 class Shift:
     """All that a worker has under one worker id."""
 
-    def __init__(  # noqa: PLR0917 - wired in one place
+    def __init__(
         self,
         settings: Settings,
         storage: Storage,
@@ -88,7 +89,7 @@ class Shift:
         self._registry = registry
         self._held: dict[str, HeldRun] = {}
         self._slots: set[str] = set()
-        self._extra: set[int] = set()
+        self._extra: Counter[int] = Counter()
         self._leaked: list[Any] = []
         self._loop = asyncio.get_running_loop()
         self._over: asyncio.Future[Over] = self._loop.create_future()
@@ -274,7 +275,7 @@ class Shift:
         return ClaimRequest(worker_id=self.worker_id, token=token, pairs=pairs, limit=limit, held=self.cache.held())
 
     def _tokens(self) -> Sequence[int]:
-        tokens = {held.token for held in self._held.values()} | self._extra
+        tokens = {held.token for held in self._held.values()} | set(self._extra)
         if self.reaper.under_way is not None:
             tokens.add(self.reaper.under_way)
         return list(tokens)
@@ -324,9 +325,14 @@ class Shift:
                 self._write_apart(Turn(run_id=run.run_id, token=run.token, seen=0, move=end))
 
     def _write_apart(self, turn: Turn) -> None:
-        """Write a turn of a run that nothing here holds; its token counts as held until it is written."""
-        self._extra.add(turn.token)
-        self.writer.submit(turn, lambda _: self._extra.discard(turn.token))
+        """Write a turn of a run that nothing holds here; its token, which others may share, counts as held meanwhile."""
+        self._extra[turn.token] += 1
+        self.writer.submit(turn, lambda _: self._written_apart(turn.token))
+
+    def _written_apart(self, token: int) -> None:
+        self._extra[token] -= 1
+        if not self._extra[token]:
+            del self._extra[token]
 
     # --- what the held runs tell --------------------------------------------------------------------------------------
 

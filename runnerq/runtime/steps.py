@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, TypeAlias
 
 import msgspec
@@ -13,6 +13,7 @@ from runnerq.errors import DecodingError, EncodingError, StepTimeout
 from runnerq.persistence.records import Attempt
 from runnerq.retry import GiveUp, RetryPolicy
 from runnerq.runtime.attempts import Interrupted, Raised, Result, Returned, TimedOut
+from runnerq.runtime.reading import later
 from runnerq.serialization.codec import Codec
 from runnerq.serialization.failures import record
 from runnerq.workflow.declare import ActivityDeclaration, declaration_of
@@ -114,5 +115,5 @@ def _after(error: BaseException, asking: Asking, modules: frozenset[str], now: d
         exhausted = decision.reason == "exhausted"
         return Failed(record(error, modules, retryable=exhausted), exhausted)
     text = record(error, modules, retryable=True)
-    due = now + timedelta(seconds=decision.after)
+    due = later(now, decision.after)
     return Again(Attempt(position=asking.position, number=failures, error=text, at=now, next_at=due))

@@ -8,8 +8,9 @@ Rules
   15 % more steps a second on W1; a third gives nothing.
 - BUSY turns wait here and are sent again after 1 ms doubling to 100 ms; they hold up nobody.
 - No answer: the same turns are sent again, for ever. Whether they were written is unknown, and writing twice is
-  harmless. After a few such failures in a row less is sent at a time, in the end one turn, and that one goes to the
-  back of the queue: a turn that the storage cannot take without breaking down stops only itself.
+  harmless. After a few such failures in a row less is sent at a time, in the end one turn; if that one has no answer
+  either, it is a suspect, and is sent alone and at its own pace from then on. So a turn that the storage cannot take
+  without breaking down stops only itself.
 - A refused batch is written one by one; only the guilty turn is told so. A fault in the backend's own code counts as a
   refusal, so that it hits the run that shows it and not the worker.
 """
@@ -33,7 +34,7 @@ LARGEST_BATCH = 500
 BUSY_FIRST, BUSY_MOST = 0.001, 0.1
 AWAY_FIRST, AWAY_MOST = 0.05, 5.0
 PATIENCE = 3
-"""Failures in a row after which less is sent at a time."""
+"""Failures in a row after which less is sent at a time: a quarter, a sixteenth, ... one."""
 
 Answer: TypeAlias = Verdict | StorageRefused
 Written: TypeAlias = Callable[[Answer], None]
@@ -70,6 +71,7 @@ class Writer:
         self._busy = busy
         self._most = max(LEAST_BATCH, min(LARGEST_BATCH, slots // 2))
         self._queue: deque[_Queued] = deque()
+        self._suspects: deque[_Queued] = deque()
         self._idle: list[asyncio.Future[None]] = []
         self._drained: list[asyncio.Future[None]] = []
         self._out = 0
@@ -125,6 +127,7 @@ class Writer:
         """
         self._era += 1
         self._queue.clear()
+        self._suspects.clear()
         self._tries.clear()
         self._waiting = 0
         self._told_all()
@@ -132,25 +135,34 @@ class Writer:
     # --- sending ------------------------------------------------------------------------------------------------------
 
     def _nudge(self) -> None:
-        if self._out == 0 or len(self._queue) >= self._most:
+        if self._may_fly():
             idle = self._idle.pop()
             if not idle.done():
                 idle.set_result(None)
+
+    def _may_fly(self) -> bool:
+        if self._suspects:
+            return True
+        return len(self._queue) >= self._most or (self._out == 0 and bool(self._queue))
 
     async def _fly(self) -> None:
         loop = asyncio.get_running_loop()
         failures = 0
         while True:
-            if not self._queue or (self._out and len(self._queue) < self._most):
+            if not self._may_fly():
                 idle = loop.create_future()
                 self._idle.append(idle)
                 await idle
                 continue
-            batch = self._take(self._most >> max(0, failures - PATIENCE))
             self._out += 1
             try:
-                failures = failures + 1 if not await self._flush(batch, loop) else 0
-                if failures:
+                if self._suspects:
+                    # Its failure says nothing about the others, and makes nobody wait.
+                    await self._flush([self._suspects.popleft()], loop)
+                elif await self._flush(self._take(self._most >> 2 * max(0, failures - PATIENCE)), loop):
+                    failures = 0
+                else:
+                    failures += 1
                     await asyncio.sleep(doubling(failures, AWAY_FIRST, AWAY_MOST))
             finally:
                 self._out -= 1
@@ -223,10 +235,19 @@ class Writer:
         if era != self._era:
             return
         log.warning("the storage does not answer; %d turns are sent again: %s", len(batch), error)
-        if len(batch) == 1:
-            self._queue.extend(batch)
-        else:
+        if len(batch) > 1:
             self._queue.extendleft(reversed(batch))
+            return
+        [suspect] = batch
+        run_id = suspect[0].run_id
+        tries = self._tries[run_id] = self._tries.get(run_id, 0) + 1
+        asyncio.get_running_loop().call_later(doubling(tries, AWAY_FIRST, AWAY_MOST), self._again_alone, suspect, era)
+
+    def _again_alone(self, suspect: _Queued, era: int) -> None:
+        if era == self._era:
+            self._suspects.append(suspect)
+            if self._idle:
+                self._nudge()
 
     # --- telling ------------------------------------------------------------------------------------------------------
 

@@ -122,9 +122,9 @@ class _Recorder:
         if type(trial) is not cls:
             return None
         attributes: dict[str, Any] = {}
-        same_args = _equal(trial.args, tuple(_readable(arg) for arg in exc.args))
+        same_args = _equal(_own_args(trial), tuple(_readable(arg) for arg in _own_args(exc)))
         if not same_args:
-            shown, exact = self._json_of(exc.args)
+            shown, exact = self._json_of(_own_args(exc))
             if not exact:
                 return None
             attributes["args"] = list(shown)
@@ -176,11 +176,13 @@ def _constructor_args(exc: BaseException) -> tuple[Any, ...]:
     """What the class is called with to make an equal one, by its own word (``__reduce__``), else ``args``."""
     reduced = _safely(exc.__reduce__, None)
     if isinstance(reduced, tuple) and len(reduced) > 1 and reduced[0] is type(exc) and isinstance(reduced[1], tuple):
-        args = reduced[1]
-    else:
-        args = exc.args
+        return reduced[1][:1] if isinstance(exc, BaseExceptionGroup) else reduced[1]
+    return _own_args(exc)
+
+
+def _own_args(exc: BaseException) -> tuple[Any, ...]:
     # A group is made from its message and its members, and those are recorded by themselves.
-    return args[:1] if isinstance(exc, BaseExceptionGroup) else args
+    return exc.args[:1] if isinstance(exc, BaseExceptionGroup) else exc.args
 
 
 def _members(exc: BaseException) -> tuple[BaseException, ...]:

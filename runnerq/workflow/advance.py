@@ -29,7 +29,7 @@ from runnerq.workflow.identity import Identity
 from runnerq.workflow.journal import Asked
 from runnerq.workflow.prepare import prepare, published
 from runnerq.workflow.recorder import Recorder
-from runnerq.workflow.tree import Branch, Composite, Leaf, line_of, raised_at
+from runnerq.workflow.tree import Branch, Composite, Leaf, Thrown, line_of, raised_at
 from runnerq.workflow.yields import claim, discard, hint
 
 MAX_YIELDS = 100_000
@@ -60,38 +60,37 @@ class Advance(Deciding):
 
     # --- branches -----------------------------------------------------------------------------------------------------
 
-    def _advance(self, branch: Branch, ok: bool, value: Any) -> None:
+    def _advance(self, branch: Branch, answer: Any) -> None:
         generator = branch.generator
         driver = self.driver
         outer, driver.branch = driver.branch, branch
         try:
             for _ in range(MAX_YIELDS):
                 try:
-                    yielded = generator.send(value) if ok else generator.throw(value)
+                    thrown = isinstance(answer, Thrown)
+                    yielded = generator.throw(answer.take()) if thrown else generator.send(answer)
                 except StopIteration as stop:
-                    ok, value = True, stop.value
+                    answer = stop.value
                     break
                 except KeyboardInterrupt:
                     raise
                 except BaseException as error:  # noqa: BLE001 - user code; every way to leave it is an end of the branch
-                    # Without this frame, which holds the error: the two would keep each other alive.
-                    ok, value = False, error.with_traceback(error.__traceback__ and error.__traceback__.tb_next)
+                    answer = Thrown(error.with_traceback(error.__traceback__ and error.__traceback__.tb_next))
                     break
                 if branch.pending:
                     branch.pending = False
                     discard(yielded, driver)
-                    ok, value = False, Cancelled(branch.reason)
+                    answer = Thrown(Cancelled(branch.reason))
                     continue
                 try:
                     command = self._claimed(branch, yielded)
                 except (UsageError, EncodingError) as error:
-                    ok, value = False, error.with_traceback(None)
+                    answer = Thrown(error.with_traceback(None))
                     continue
                 branch.count += 1
                 branch.draws = 0
                 branch.rng = None
-                ok = True
-                waiting, value = self._ask(command, branch.place, branch, 0)
+                waiting, answer = self._ask(command, branch.place, branch, 0)
                 if waiting is not None:
                     branch.waiting = waiting
                     return
@@ -99,7 +98,7 @@ class Advance(Deciding):
                 raise _endless(branch)
         finally:
             driver.branch = outer
-        self._branch_ended(branch, ok, value)
+        self._branch_ended(branch, answer)
 
     def _claimed(self, branch: Branch, yielded: Any) -> Command[Any]:
         """The command that was yielded, ready to be asked for. Raises what is thrown at the user's line."""
@@ -116,18 +115,19 @@ class Advance(Deciding):
             self.codec.encode({**self.state, **values}, f"the published state of run {self.run_id}")
         return command
 
-    def _branch_ended(self, branch: Branch, ok: bool, value: Any) -> None:
+    def _branch_ended(self, branch: Branch, answer: Any) -> None:
         self._live.pop(branch, None)
-        if ok and (isinstance(value, Command | Generator) or inspect.iscoroutine(value)):
+        if isinstance(answer, Command | Generator) or inspect.iscoroutine(answer):
             whose = "the workflow" if branch.parent is None else f"the branch at {branch.position}"
-            ok, value = False, UsageError(f"{whose} returned {hint(value)}")
-        if not ok and is_code_fault(value):
-            message = f"{type(value).__name__}: {value}"
-            raise Blocked(message, position=branch.place, line=raised_at(value), error=value) from value
+            answer = Thrown(UsageError(f"{whose} returned {hint(answer)}"))
+        if isinstance(answer, Thrown) and is_code_fault(answer.error):
+            raise _fault(branch, answer.take())
         if branch.parent is not None:
-            self._member_ended(branch.parent, branch.index, ok, value)
+            self._member_ended(branch.parent, branch.index, answer)
+        elif isinstance(answer, Thrown):
+            self.end = Raised(answer.take())
         else:
-            self.end = Returned(value) if ok else Raised(value)
+            self.end = Returned(answer)
 
     # --- asking -------------------------------------------------------------------------------------------------------
 
@@ -200,14 +200,20 @@ class Advance(Deciding):
             waiting, value = self._ask(member, position, composite, index)
             composite.members[index] = waiting
             if waiting is None:
-                self._member_ended(composite, index, True, value)
+                self._member_ended(composite, index, value)
         else:
             self._unstarted.discard(member)
             branch = Branch(f"{position}.", composite, index)
             branch.generator = member
             composite.members[index] = branch
             self._live[branch] = None
-            self._advance(branch, True, None)
+            self._advance(branch, None)
+
+
+def _fault(branch: Branch, error: BaseException) -> Blocked:
+    blocked = Blocked(f"{type(error).__name__}: {error}", position=branch.place, line=raised_at(error), error=error)
+    blocked.__cause__ = error
+    return blocked
 
 
 def _endless(branch: Branch) -> Blocked:

@@ -9,7 +9,7 @@ from runnerq.serialization.codec import Codec
 from runnerq.serialization.failures import CannotRebuild, read, rebuild
 from runnerq.workflow.commands import SignalSpec
 from runnerq.workflow.ending import Blocked
-from runnerq.workflow.tree import Leaf, line_of
+from runnerq.workflow.tree import Leaf, Thrown, line_of
 from runnerq.workflow.types import answer_type
 
 
@@ -28,17 +28,17 @@ def decoded(leaf: Leaf, text: str | None, codec: Codec) -> Any:
         ) from error
 
 
-def failed(leaf: Leaf, text: str, modules: frozenset[str]) -> tuple[bool, Any]:
-    """What a recorded failure raises: ``(False, exception)``; or a wait's default, where that is how it timed out.
+def failed(leaf: Leaf, text: str, modules: frozenset[str]) -> Any:
+    """What a recorded failure raises, as Thrown; or a wait's default, where that is how it timed out.
 
     Raises Blocked if the class that it was raised as cannot be had here.
     """
     spec = leaf.command.spec
     failure = read(text)
     if isinstance(spec, SignalSpec) and spec.has_default and failure.type == "SignalTimeout":
-        return True, spec.default
+        return spec.default
     try:
-        return False, rebuild(failure, modules)
+        return Thrown(rebuild(failure, modules))
     except CannotRebuild as cannot:
         raise Blocked(
             f"position {leaf.position}: the recorded failure of {leaf.command!r} cannot be rebuilt here: {cannot}",

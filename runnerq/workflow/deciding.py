@@ -23,7 +23,7 @@ import msgspec
 from runnerq.errors import Cancelled
 from runnerq.workflow.commands import AllSpec, ChildSpec, Winner
 from runnerq.workflow.journal import RowKind
-from runnerq.workflow.tree import Branch, Composite, Decision, Leaf
+from runnerq.workflow.tree import Branch, Composite, Decision, Leaf, Node, Thrown
 
 EFFECTS = frozenset({"step", "send", "cancel"})
 """What is answered before a cancel is delivered: it may be half done."""
@@ -35,7 +35,7 @@ class Close(msgspec.Struct, frozen=True):
 
     composite: Composite
     index: int
-    position: str
+    member: Node
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -70,8 +70,8 @@ class Deciding(ABC):
         self._timed: dict[str, Leaf] = {}
 
     @abstractmethod
-    def _advance(self, branch: Branch, ok: bool, value: Any) -> None:
-        """Feed a branch one answer, and go on until it waits or ends."""
+    def _advance(self, branch: Branch, answer: Any) -> None:
+        """Feed a branch one answer, a value or Thrown, and go on until it waits or ends."""
 
     @abstractmethod
     def _start_members(self, composite: Composite) -> None:
@@ -109,47 +109,47 @@ class Deciding(ABC):
             self.cancels.append(child)
             self.children.pop(child, None)
 
-    def _settle(self, leaf: Leaf, ok: bool, value: Any) -> None:
+    def _settle(self, leaf: Leaf, answer: Any) -> None:
         """Deliver a command's answer to the branch or composite that waits for it."""
         self._forget(leaf)
         if leaf.asked.child is not None:
             self.children.pop(leaf.asked.child, None)
-        self._deliver(leaf, ok, value)
+        self._deliver(leaf, answer)
 
     def _interrupt(self, leaf: Leaf) -> None:
         """Deliver that a step was cut off: this is the Cancelled that its branch was to get behind the answer."""
         parent = leaf.parent
         if isinstance(parent, Branch):
             parent.cancelled, parent.pending = True, False
-        self._settle(leaf, False, Cancelled(parent.reason))
+        self._settle(leaf, Thrown(Cancelled(parent.reason)))
 
-    def _deliver(self, node: Leaf | Composite, ok: bool, value: Any) -> None:
+    def _deliver(self, node: Leaf | Composite, answer: Any) -> None:
         parent = node.parent
         if isinstance(parent, Branch):
-            self._advance(parent, ok, value)
+            self._advance(parent, answer)
         else:
-            self._member_ended(parent, node.index, ok, value)
+            self._member_ended(parent, node.index, answer)
 
     # --- composites ---------------------------------------------------------------------------------------------------
 
-    def _member_ended(self, composite: Composite, index: int, ok: bool, value: Any) -> None:
+    def _member_ended(self, composite: Composite, index: int, answer: Any) -> None:
         composite.members[index] = None
         composite.open -= 1
         if composite.over:
             if composite.open == 0:
                 self._finish(composite)
             return
-        spec = composite.command.spec
+        spec, thrown = composite.command.spec, isinstance(answer, Thrown)
         if not isinstance(spec, AllSpec):
-            self._decide(composite, Decision(ok, Winner(index, value) if ok else value, index))
-        elif ok or (spec.return_errors and isinstance(value, Exception)):
-            composite.values[index] = value
+            self._decide(composite, Decision(answer if thrown else Winner(index, answer), index))
+        elif not thrown or (spec.return_errors and isinstance(answer.error, Exception)):
+            composite.values[index] = answer.take() if thrown else answer
             if composite.next < len(composite.members):
                 self._start_members(composite)
             elif composite.open == 0:
-                self._decide(composite, Decision(True, all_values(composite), None))
+                self._decide(composite, Decision(all_values(composite), None))
         else:
-            self._decide(composite, Decision(False, value, index))
+            self._decide(composite, Decision(answer, index))
 
     def _decide(self, composite: Composite, decision: Decision) -> None:
         composite.decision = decision
@@ -160,24 +160,21 @@ class Deciding(ABC):
     def _close_members(self, composite: Composite) -> None:
         for index, member in enumerate(composite.members):
             if member is not None:
-                self.derived.append(Close(composite, index, member.position))
+                self.derived.append(Close(composite, index, member))
 
     def _finish(self, composite: Composite) -> None:
         """All members of a composite that is over have ended."""
         decision = composite.decision
         if composite.cancelled or composite.closed or decision is None:
-            self._deliver(composite, False, Cancelled(composite.reason))
+            self._deliver(composite, Thrown(Cancelled(composite.reason)))
         else:
             self.derived.append(Answer(composite, decision))
 
-    def _close(self, composite: Composite, index: int) -> None:
-        member = composite.members[index]
+    def _close(self, member: Node) -> None:
         match member:
-            case None:
-                return
             case Leaf():
                 self._drop(member)
-                self._member_ended(composite, index, False, None)
+                self._deliver(member, None)
             case Branch():
                 self._cancel(member, _LOST)
             case Composite():
@@ -196,8 +193,8 @@ class Deciding(ABC):
         while self.derived:
             event = self.derived.popleft()
             match event:
-                case Close(composite, index):
-                    moot = composite.members[index] is None
+                case Close(composite, index, member):
+                    moot = composite.members[index] is not member
                 case Answer(composite):
                     moot = composite.cancelled or composite.closed
                 case Refuse(leaf):
@@ -229,7 +226,7 @@ class Deciding(ABC):
                 self.cutting.add(waiting.position)
         else:
             self._drop(waiting)
-            self._advance(branch, False, Cancelled(branch.reason))
+            self._advance(branch, Thrown(Cancelled(branch.reason)))
 
     def _cancel_members(self, composite: Composite) -> None:
         # One more is open until all have been told, so that the last of them to end does not end it twice.
@@ -252,11 +249,12 @@ class Deciding(ABC):
 def row_of(event: Derived) -> tuple[RowKind, str, str | None]:
     """The kind, position and value of the row that holds this event."""
     match event:
-        case Close():
-            return "closed", event.position, None
+        case Close(member=member):
+            return "closed", member.position, None
         case Answer(composite, decision):
             index = None if decision.index is None else str(decision.index)
-            return "answered" if decision.ok else "failed", composite.position, index
+            kind: RowKind = "failed" if isinstance(decision.answer, Thrown) else "answered"
+            return kind, composite.position, index
         case Refuse(leaf, text):
             return "failed", leaf.position, text
         case _:

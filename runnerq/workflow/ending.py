@@ -64,7 +64,10 @@ class Blocked(BaseException):
 
 
 def chain(error: BaseException) -> Iterator[BaseException]:
-    """The exception, its causes and contexts, and the members of groups among them; each once."""
+    """The exception, its causes and contexts, and the members of groups among them; each once.
+
+    What is behind an exception that was made from a record is part of that record, and left out.
+    """
     seen: set[int] = set()
     todo: list[BaseException | None] = [error]
     while todo:
@@ -73,6 +76,8 @@ def chain(error: BaseException) -> Iterator[BaseException]:
             continue
         seen.add(id(at))
         yield at
+        if recorded_failure(at) is not None:
+            continue
         todo += [at.__cause__, at.__context__]
         if isinstance(at, BaseExceptionGroup):
             todo += at.exceptions

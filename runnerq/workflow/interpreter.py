@@ -31,7 +31,7 @@ from runnerq.workflow.ending import Blocked, Raised, Returned
 from runnerq.workflow.identity import Identity
 from runnerq.workflow.journal import Row, RowKind, Started
 from runnerq.workflow.recorder import other_row, takes_up
-from runnerq.workflow.tree import Branch, Leaf, line_of, parked_frames
+from runnerq.workflow.tree import Branch, Leaf, Thrown, line_of, parked_frames
 
 __all__ = ["Identity", "Interpreter", "Progress"]
 
@@ -79,7 +79,7 @@ class Interpreter(Advance):
         deadline = leaf.asked.deadline
         if deadline is not None and leaf.command.kind == "sleep":
             at = max(at, deadline)
-        self._feed("answered", position, text, at, self._settle, leaf, True, value)
+        self._feed("answered", position, text, at, self._settle, leaf, value)
         return True
 
     def fail(self, position: str, text: str, at: datetime) -> bool:
@@ -175,7 +175,7 @@ class Interpreter(Advance):
             raise other_row(row, "the workflow does not wait for that", line_of(self.root))
         match row.kind:
             case "answered":
-                self._settle(leaf, True, self.decoded(leaf, row.value))
+                self._settle(leaf, self.decoded(leaf, row.value))
             case "failed":
                 self._fail(leaf, row.value or "")
             case "interrupted":
@@ -213,10 +213,10 @@ class Interpreter(Advance):
 
     def _feed_derived(self, event: Derived) -> None:
         match event:
-            case Close(composite, index):
-                self._close(composite, index)
+            case Close(member=member):
+                self._close(member)
             case Answer(composite, decision):
-                self._deliver(composite, decision.ok, decision.value)
+                self._deliver(composite, decision.answer)
             case Refuse(leaf, text):
                 self._fail(leaf, text)
             case _:
@@ -225,31 +225,37 @@ class Interpreter(Advance):
     def _begin(self, started: Started) -> None:
         self.started = started
         self.driver.seed = started.seed
-        # Before there is a generator, so that what the function itself draws is not drawn again by its first lines.
-        root = self.driver.branch = Branch("", None, 0)
-        generator: Any = None
-        failure: BaseException | None = None
+        root = self.root = Branch("", None, 0)
+        made = self._call_body(root)
+        if isinstance(made, Thrown):
+            self._branch_ended(root, made)
+        else:
+            root.generator = made
+            self._live[root] = None
+            self._advance(root, None)
+
+    def _call_body(self, root: Branch) -> Generator[Any, Any, Any] | Thrown:
+        # The root draws already, so that what the function itself draws is not drawn again by its first lines.
+        self.driver.branch = root
         try:
-            generator = self.identity.body(Context(self.driver))
+            made: Any = self.identity.body(Context(self.driver))
         except (KeyboardInterrupt, Blocked):
             raise
         except BaseException as error:  # noqa: BLE001 - calling the function is a part of the workflow
-            failure = error.with_traceback(error.__traceback__ and error.__traceback__.tb_next)
+            return Thrown(error.with_traceback(error.__traceback__ and error.__traceback__.tb_next))
         finally:
             self.driver.branch = None
-        if failure is None and not isinstance(generator, Generator):
-            failure = _no_generator(generator)
-        self.root = root
-        if failure is None:
-            root.generator = generator
-            self._live[root] = None
-            self._advance(root, True, None)
-        else:
-            self._branch_ended(root, False, failure)
+        if isinstance(made, Generator):
+            return made
+        if inspect.iscoroutine(made):
+            made.close()
+        kind = type(made).__name__
+        return Thrown(
+            UsageError(f"the workflow's function gave {kind} and not a generator: it must yield its commands")
+        )
 
     def _fail(self, leaf: Leaf, text: str) -> None:
-        ok, value = failed(leaf, text, self.identity.modules)
-        self._settle(leaf, ok, value)
+        self._settle(leaf, failed(leaf, text, self.identity.modules))
 
     def _cancel_run(self, root: Branch, reason: str | None) -> None:
         self.cancel_requested = True
@@ -312,14 +318,6 @@ class Interpreter(Advance):
         if interrupted is not None:
             raise interrupted
         return leaked
-
-
-def _no_generator(made: Any) -> UsageError:
-    if inspect.iscoroutine(made):
-        made.close()
-    return UsageError(
-        f"the workflow's function gave {type(made).__name__} and not a generator: it must yield its commands"
-    )
 
 
 def _closed(generator: Generator[Any, Any, Any]) -> bool:

@@ -36,11 +36,28 @@ class Leaf:
         return f"<Leaf {self.asked.position} {self.command!r}>"
 
 
-class Decision(msgspec.Struct, frozen=True):
-    """How a composite was decided: by which member (None: by all of them), and with what."""
+class Thrown:
+    """An answer that is raised.
 
-    ok: bool
-    value: Any
+    It gives its error away once. A finished generator's frame keeps the frames of all who called it alive, for as long
+    as an error that came through it lives; if one of these held the error, only the garbage collector would end it.
+    """
+
+    __slots__ = ("error",)
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def take(self) -> BaseException:
+        error = self.error
+        del self.error
+        return error
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """How a composite was decided: by which member (None: by all of them), and with what, a value or Thrown."""
+
+    answer: Any
     index: int | None
 
 

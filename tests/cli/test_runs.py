@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ import pytest
 from click.testing import Result
 
 from runnerq.ids import new_run_id
+from tests.cli.conftest import ROOT
 
 Call = Callable[..., Result]
 Answer = Callable[..., Any]
@@ -132,6 +135,23 @@ def test_an_unknown_run_is_exit_code_3_in_one_line(runnerq: Call, command: tuple
 def test_wrong_usage_is_exit_code_2(runnerq: Call, arguments: tuple[str, ...], says: str) -> None:
     done = runnerq(*arguments)
     assert (done.exit_code, says in done.stderr, done.stdout) == (2, True, ""), done.stderr
+
+
+def test_ctrl_c_ends_a_wait_with_exit_code_130(runnerq: Call, dsn: str) -> None:
+    waiting = subprocess.Popen(
+        [sys.executable, "-m", "runnerq", "start", "nobody_serves_this", "--wait", "--dsn", dsn],
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert waiting.stderr is not None
+        assert "started" in waiting.stderr.readline()
+        waiting.send_signal(signal.SIGINT)
+        _, stderr = waiting.communicate(timeout=60)
+    finally:
+        waiting.kill()
+    assert (waiting.returncode, stderr) == (130, "interrupted\n")
 
 
 def test_an_argument_is_read_from_a_file(runnerq: Call, answer: Answer, worker: Worker, tmp_path: Path) -> None:

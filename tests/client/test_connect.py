@@ -65,6 +65,15 @@ async def test_one_process_runs_what_another_started_and_sent_to(here: Client, t
     assert [info.id for info in (await there.list(limit=20)).items] == [handle.id for handle in reversed(many)]
 
 
+async def test_who_sends_and_leaves_at_once_is_heard(module_database: str, there: Client) -> None:
+    heard = asyncio.Event()
+    async with connect(module_database) as hasty:
+        there.storage.subscribe(lambda wake: heard.set() if "leaving" in wake.queues else None)
+        await hasty.options(queue="leaving").start(checkout, ORDER)
+    async with asyncio.timeout(30):
+        await heard.wait()
+
+
 async def test_fifty_starts_of_one_key_make_one_run(here: Client, there: Client) -> None:
     clients = [here, there] * 25
     runs = await asyncio.gather(*(client.options(key="fifty").start(mail, "a") for client in clients))

@@ -231,6 +231,7 @@ def test_a_server_whose_users_were_killed_is_taken_over_by_the_next(folder: Path
     assert ask(second.opened(), SERVER_STARTED) == started
     second.close()
     assert not server_runs(folder)
+    os.kill(keeper_of(folder), signal.SIGKILL)  # it would linger for as long as this test has told it
 
 
 def test_an_orphan_without_a_keeper_is_adopted_and_gets_a_keeper(folder: Path, user: Callable[..., User]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -502,3 +503,30 @@ async def test_a_sync_attempt_that_is_cancelled_before_it_has_a_thread_never_run
         gate.open()
         await until(lambda: len(trial.results) == 2)
         assert trial.results == [Interrupted(), Returned(None)]
+
+
+def test_what_a_dead_event_loop_leaves_behind_is_nobodys_result() -> None:
+    results: list[Result] = []
+
+    async def leave_one_running() -> None:
+        trial = Trial(max_steps=1, max_threads=1)
+        trial.results = results
+        trial.start(for_ever)
+        await settle()
+
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(leave_one_running())
+    loop.close()
+    gc.collect()
+    assert results == []
+
+
+@in_virtual_time
+async def test_cancelling_an_attempt_that_has_ended_changes_nothing() -> None:
+    async with trying() as trial:
+        running = trial.start(add, 1)
+        await settle()
+        running.cancel()
+        await asyncio.sleep(60)
+        assert trial.results == [Returned(1)]
+        assert trial.attempts.stats.stuck == 0

@@ -286,3 +286,48 @@ async def test_stopping_cuts_off_a_beat_that_is_out() -> None:
     await chest.heart.stop()
     assert chest.line.closed == 1
     assert chest.fences == []
+
+
+async def test_a_heart_whose_thread_fails_fences_the_worker() -> None:
+    mine = threading.get_ident()
+    fenced: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    def clock() -> float:
+        if threading.get_ident() != mine:
+            raise OverflowError("a bug")
+        return 0.0
+
+    chest = Chest(alive, clock=clock, since=None)
+    chest.heart._on_fence = fenced.set_result
+    chest.heart.start()
+    assert "a bug" in await fenced
+    await chest.heart.stop()
+
+
+async def test_stopping_does_not_wait_for_ever_for_a_connection_that_hangs(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("runnerq.runtime.heart.STOPPING", 0.01)
+    loop = asyncio.get_running_loop()
+    out, let_go = asyncio.Event(), threading.Event()
+
+    async def hangs() -> Pulse:
+        loop.call_soon_threadsafe(out.set)
+        let_go.wait(30)
+        return ALIVE
+
+    chest = Chest(hangs, since=None)
+    chest.heart.start()
+    await out.wait()
+    await chest.heart.stop()
+    assert "does not stop" in caplog.text
+    let_go.set()
+    await chest.heart._over.wait()
+
+
+async def test_what_a_heart_tells_after_it_was_stopped_is_not_heard() -> None:
+    chest = Chest(alive, since=None)
+    await chest.heart.stop()
+    chest.heart._pulse(ALIVE)
+    chest.heart._fence("reaped")
+    assert (chest.pulses, chest.fences) == ([], [])

@@ -193,3 +193,15 @@ print("left")
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "left\n", "")
+
+
+async def test_a_call_fails_if_the_system_gives_no_more_threads(make: Callable[[int], Threads], monkeypatch) -> None:
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    threads = make(1)
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        await threads.call(lambda: None)
+    monkeypatch.undo()
+    assert await threads.call(lambda: "again") == "again"

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import pytest
 
-from runnerq.errors import SchemaError, StorageRefused, StorageUnavailable
+from runnerq.errors import SchemaError, StorageError, StorageRefused, StorageUnavailable
 from runnerq.persistence.records import Turn, Verdict
 from runnerq.runtime.writer import Answer, Writer
 from tests.runtime.virtual_time import in_virtual_time, settle
@@ -260,6 +260,13 @@ async def test_a_turn_that_breaks_every_commit_it_is_in_stops_only_itself() -> N
             await asyncio.sleep(0.1)
         assert set(told.answers) == set(others)
         assert asyncio.get_running_loop().time() < 60
+        at = asyncio.get_running_loop().time()
+        told.submit("later")
+        await asyncio.sleep(0.01)
+        assert told.answers["later"] is Verdict.DONE
+        await asyncio.sleep(60)
+        assert "poison" not in told.answers
+        assert asyncio.get_running_loop().time() - at < 61
 
 
 @in_virtual_time
@@ -403,3 +410,79 @@ async def test_a_callback_that_raises_is_reported_and_the_others_are_told() -> N
         await writer.drain()
         assert told.answers == {"b": Verdict.DONE}
         assert [type(failure) for failure in failures] == [ValueError]
+
+
+@in_virtual_time
+async def test_a_single_turn_that_is_refused_is_not_sent_again() -> None:
+    airport = Airport()
+    writer = Writer(airport, 100, never)
+    async with flying(writer) as told:
+        told.submit("bad")
+        (await airport.next()).crash(StorageRefused("invalid"))
+        await writer.drain()
+        assert isinstance(told.answers["bad"], StorageRefused)
+        assert airport.waiting == 0
+
+
+@in_virtual_time
+async def test_abandoning_ends_a_batch_that_is_written_one_by_one_and_one_that_is_sent_again() -> None:
+    airport = Airport()
+    writer = Writer(airport, 100, never)
+    async with flying(writer) as told:
+        told.submit("bad", "a", "b")
+        (await airport.next()).crash(StorageRefused("invalid"))
+        one = await airport.next()
+        writer.abandon()
+        one.land()
+        await settle()
+        told.submit("c")
+        again = await airport.next()
+        writer.abandon()
+        again.crash(StorageUnavailable("no answer"))
+        await asyncio.sleep(10)
+        assert airport.waiting == 0
+        assert told.answers == {}
+
+
+@in_virtual_time
+async def test_a_backend_that_answers_for_too_few_turns_ends_the_writer() -> None:
+    writer = Writer(Judge(lambda runs: []), 100, never)
+    writer.submit(a_turn("a"), lambda _: None)
+    with pytest.raises(ExceptionGroup) as raised:
+        await writer.run()
+    assert raised.group_contains(StorageError, match="1 turns were committed and 0 verdicts came back")
+
+
+@in_virtual_time
+async def test_a_busy_callback_that_raises_is_reported_and_the_turn_is_still_written() -> None:
+    def broken(_: Turn) -> None:
+        raise ValueError("a bug")
+
+    failures: list[BaseException] = []
+    airport = Airport()
+    writer = Writer(airport, 100, failures.append, busy=broken)
+    async with flying(writer) as told:
+        told.submit("a")
+        (await airport.next()).land(a=Verdict.BUSY)
+        (await airport.next()).land()
+        await writer.drain()
+        assert told.answers == {"a": Verdict.DONE}
+        assert [type(failure) for failure in failures] == [ValueError]
+
+
+@in_virtual_time
+async def test_the_counts_say_what_was_done() -> None:
+    airport = Airport()
+    writer = Writer(airport, 100, never)
+    async with flying(writer) as told:
+        told.submit("a", "b")
+        flight = await airport.next()
+        await asyncio.sleep(2)
+        assert writer.stats.waiting == 2
+        flight.land(b=Verdict.BUSY)
+        (await airport.next()).crash(StorageUnavailable("no answer"))
+        (await airport.next()).land()
+        await writer.drain()
+        stats = writer.stats
+        assert (stats.flushes, stats.turns, stats.busy, stats.unavailable, stats.waiting) == (3, 2, 1, 1, 0)
+        assert stats.seconds == pytest.approx(2)

@@ -313,6 +313,8 @@ def test_text_at_the_limit_of_depth_is_read_from_deep_in_a_recursion():
         return codec.decode("[" * 400 + "]" * 400, Any, WHAT) if levels == 0 else deep(levels - 1)
 
     assert deep(300) == nested(400)
+    if sys.version_info >= (3, 12):  # where compiled code counts its own levels
+        return
     with pytest.raises(DecodingError, match="recursion"):
         deep(sys.getrecursionlimit() - 250)
 

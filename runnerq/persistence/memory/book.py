@@ -46,7 +46,8 @@ class Open:
     """A run's lock: one for every open run.
 
     ``left`` is the token under which a turn last parked the run or gave it back, so that the same turn, sent again, is
-    known. ``needs`` counts down from ``park.needs``.
+    known. ``needs`` counts down from ``park.needs``. ``parked`` is the inbox count of the park, ``cancelled`` that of a
+    requested cancel.
     """
 
     run_id: str
@@ -60,7 +61,9 @@ class Open:
     park: Park = field(default_factory=Park)
     needs: int = 0
     parked_at: datetime | None = None
+    parked: int = 0
     cancel: str | None = None
+    cancelled: int = 0
     crashes: int = 0
 
 

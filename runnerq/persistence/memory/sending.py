@@ -45,6 +45,7 @@ def cancel(book: Book, run_id: str, reason: str | None, now: datetime) -> Sent:
         return Sent.SENT
     row.cancel = reason or ""
     book.arrive(row)
+    row.cancelled = row.inbox
     if row.state == "waiting" or (row.state == "pending" and row.due_at is not None):
         book.make_ready(row, now)
     return Sent.SENT

@@ -87,6 +87,7 @@ def _park(book: Book, row: Open, park: Park, now: datetime) -> None:
     row.needs = park.needs
     row.due_at = park.due_at
     row.parked_at = now
+    row.parked = row.inbox
     book.heard.runs.add(row.run_id)
 
 

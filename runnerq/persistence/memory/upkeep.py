@@ -145,6 +145,8 @@ def _mend(book: Book, row: Open, now: datetime) -> bool:
 
 
 def _wake_is_there(book: Book, row: Open) -> bool:
+    if row.cancelled > row.parked:
+        return True
     if any(mail.channel in row.park.signals for mail in book.boxes[row.run_id].mail.values()):
         return True
     if row.park.children is None:

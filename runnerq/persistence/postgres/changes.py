@@ -37,6 +37,8 @@ PROBE_INTERVAL = 10.0
 PROBE_PATIENCE = 5.0
 _PAUSE = 1.0
 _LONGEST_PAUSE = 60.0
+_LAST_WORDS = 1.0
+"""Seconds that a close waits for what is untold to be told."""
 
 _NOTHING = Wake()
 _log = logging.getLogger("runnerq.postgres")
@@ -122,10 +124,13 @@ class Changes:
             await asyncio.wait_for(self._listening.wait(), 1.0)
 
     async def close(self) -> None:
+        """Tell what is untold, and end: who sends and leaves at once must be heard before the next poll."""
         tasks, self._tasks = self._tasks, ()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._tell_untold(), _LAST_WORDS)
 
     def subscribe(self, hear: Callable[[Wake], None]) -> Callable[[], None]:
         ticket = object()
@@ -148,13 +153,20 @@ class Changes:
         while True:
             await self._something.wait()
             self._something.clear()
-            wake, self._untold = self._untold, _NOTHING
-            try:
-                for payload in payloads(self._origin, wake):
-                    await self._connections.fetch_quick(self._notify, self._channel, payload)
-            except StorageError as error:
-                _log.debug("a wake-up could not be sent, polling will do: %s", error)
+            await self._tell_untold()
             await asyncio.sleep(GATHER)
+
+    async def _tell_untold(self) -> None:
+        wake, self._untold = self._untold, _NOTHING
+        try:
+            for payload in payloads(self._origin, wake) if wake != _NOTHING else ():
+                await self._connections.fetch_quick(self._notify, self._channel, payload)
+        except StorageError as error:
+            _log.debug("a wake-up could not be sent, polling will do: %s", error)
+        except asyncio.CancelledError:
+            # It may have gone out or not; twice does no harm.
+            self._untold = joined(wake, self._untold)
+            raise
 
     async def _listen(self) -> None:
         pause = _PAUSE

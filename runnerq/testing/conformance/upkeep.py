@@ -214,6 +214,15 @@ class TestSweep:
         assert await _swept(world) == 1
         assert await holder.ready() == [run.id]
 
+    async def test_a_missed_cancel_is_found(self, world: World) -> None:
+        holder = await a_holder(world.storage)
+        run = await holder.start(a_run())
+        await holder.commit(run, Park(signals=("go",)))
+        await world.storage.cancel([run.id], "why")
+        await world.lose_wake(run.id)
+        assert await _swept(world) == 1
+        assert (await holder.take_again(run)).cancel == "why"
+
     async def test_a_run_whose_worker_is_not_there_is_given_back(self, world: World) -> None:
         holder, other = await a_holder(world.storage), await a_holder(world.storage)
         run = await holder.start(a_run())
@@ -261,8 +270,11 @@ class TestSweep:
         await holder.commit(given_back, Back(due_at=await _in(world, 60)))
         blocked = await holder.start(a_run())
         await holder.commit(blocked, Stuck(message="m", build="b1"))
+        cancelled = await holder.start(a_run())
+        await world.storage.cancel([cancelled.id])
+        await holder.commit(cancelled, Park(signals=("clean up",)), seen=1)
         assert await _swept(world) == 0
-        for run in (for_signal, for_children, for_time, for_many):
+        for run in (for_signal, for_children, for_time, for_many, cancelled):
             assert (await look(world.storage, run.id)).status == "waiting"
 
     async def test_a_sweep_goes_round_all_runs_a_few_at_a_time(self, world: World) -> None:

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import asyncpg
 
 from runnerq.persistence.postgres import PostgresStorage
-from runnerq.persistence.postgres.statements import _statements
 from runnerq.persistence.protocol import Storage
-from tests.mutants.faults import BY_NAME, VARIABLE
 
 KEPT = ("migration", "sweep")
 """Tables that a wipe does not empty."""
 
 
 def a_storage(dsn: str) -> PostgresStorage:
-    """A storage that is not open yet; with the fault in its statements that the mutants runner asks for, if any."""
-    if mutant := os.environ.get(VARIABLE):
-        BY_NAME[mutant].apply(_statements("runnerq"))
+    """A storage that is not open yet."""
     return PostgresStorage(dsn)
 
 
@@ -87,8 +82,7 @@ class PostgresWorld:
 
     async def lose_wake(self, run_id: str) -> None:
         moved = await self.connection.execute(
-            "update runnerq.live set state = 'waiting', arrived = 0, parked_at = now()"
-            " where run_id = $1 and state = 'pending'",
+            "update runnerq.live set state = 'waiting', arrived = 0 where run_id = $1 and state = 'pending'",
             run_id,
         )
         assert moved == "UPDATE 1"

@@ -1,4 +1,4 @@
-"""What a run of the hammer does next: decided from its journal, its mailbox and its id alone, as a workflow's replay is.
+"""What a run of the hammer does next, decided from its journal, its mailbox and its id alone, as a replay is.
 
 Rules
 - Each row's value says what kind of entry it is and which token wrote it, so that the checks at the end can tell two
@@ -36,6 +36,9 @@ from runnerq.workflow.journal import Row
 
 LENGTH = 8
 DEPTH = 2
+COUNTS = (1, 1, 1, 3, 3, MANY_CHILDREN + 1)
+"""How many children are asked for at once."""
+
 QUEUE = "q"
 NAMES = ("a", "b")
 CHANNELS = ("s0", "s1", "s2")

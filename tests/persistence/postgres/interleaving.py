@@ -1,8 +1,8 @@
 """Two transactions in each other's way, on purpose: one held open, or one stopped between its snapshot and its locks.
 
 - ``held_open(world)`` gives the storage's writes in one transaction that commits when the block is left.
-- ``stopped(world, "commit")`` gives the storage's writes with one statement that waits, after it has taken its snapshot and
-  before it takes any lock, until it is let go.
+- ``stopped(world, "commit")`` gives the storage's writes with one statement that waits, after it has taken its snapshot
+  and before it takes any lock, until it is let go.
 """
 
 from __future__ import annotations
@@ -53,6 +53,10 @@ _STOPS: dict[str, list[tuple[str, str]]] = {
         ("    for update skip locked", "    for update of live skip locked"),
     ],
 }
+
+
+# A statement that is kept in a full and a cheaper form stops in both.
+_FORMS = {"commit": ("commit", "commit_plain")}
 
 
 def _stopping(text: str, name: str) -> str:
@@ -115,6 +119,19 @@ async def held_open(world: PostgresWorld) -> AsyncIterator[Upkeep]:
         await connection.close()
 
 
+@asynccontextmanager
+async def rolled_back(world: PostgresWorld) -> AsyncIterator[Upkeep]:
+    """The storage's writes in a transaction of their own, rolled back at the end of the block."""
+    connection = await asyncpg.connect(world.dsn)
+    try:
+        transaction = connection.transaction()
+        await transaction.start()
+        yield _writes(world, connection, {})
+        await transaction.rollback()
+    finally:
+        await connection.close()
+
+
 @dataclass(frozen=True)
 class Stopped:
     """Writes with a statement that stops; ``go`` lets it go on."""
@@ -127,7 +144,10 @@ class Stopped:
     async def begin(self, write: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Start the write, and return when it stands after its snapshot and before its locks."""
         task = asyncio.create_task(write)
-        await until_waiting(self.world, self.pid)
+        waiting = asyncio.create_task(until_waiting(self.world, self.pid))
+        await asyncio.wait((task, waiting), return_when=asyncio.FIRST_COMPLETED)
+        assert not task.done(), f"the write did not stop: {task}"
+        await waiting
         return task
 
     async def go(self) -> None:
@@ -137,7 +157,8 @@ class Stopped:
 @asynccontextmanager
 async def stopped(world: PostgresWorld, name: str) -> AsyncIterator[Stopped]:
     """The storage's writes, of which ``name`` stops between its snapshot and its locks."""
-    replaced = {name: _stopping(world.postgres._statements[name], name)}
+    texts = world.postgres._statements
+    replaced = {each: _stopping(texts[each], name) for each in _FORMS.get(name, (name,))}
     holder = await asyncpg.connect(world.dsn)
     connection = await asyncpg.connect(world.dsn)
     try:
@@ -148,19 +169,13 @@ async def stopped(world: PostgresWorld, name: str) -> AsyncIterator[Stopped]:
         await holder.close()
 
 
-async def until_waiting(world: PostgresWorld, pid: int) -> None:
-    """Return when this backend waits for a lock."""
+async def until_waiting(world: PostgresWorld, pid: int | None = None) -> None:
+    """Return when this backend, or any other of the database, waits for a lock."""
+    waits = (
+        "select exists (select from pg_stat_activity where datname = current_database()"
+        " and wait_event_type = 'Lock' and pid = coalesce($1, pid))"
+    )
     async with asyncio.timeout(10):
-        while not await world.connection.fetchval(
-            "select wait_event_type = 'Lock' from pg_stat_activity where pid = $1", pid
-        ):
-            await asyncio.sleep(0)
-
-
-async def until_someone_waits(world: PostgresWorld) -> None:
-    """Return when any other backend of this database waits for a lock."""
-    async with asyncio.timeout(10):
-        while not await world.connection.fetchval(
-            "select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock')"
-        ):
-            await asyncio.sleep(0)
+        # Each look is a round trip: nothing tells who waits for a lock.
+        while not await world.connection.fetchval(waits, pid):
+            pass

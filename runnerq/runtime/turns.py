@@ -1,0 +1,91 @@
+"""What a held workflow writes: a turn that goes on, parks, gives back or ends; and one that blocks.
+
+A turn that blocks keeps what is on record: every answer that was fed, with what was asked on it, but nothing of what
+was asked on the answer that the code failed on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from runnerq.persistence.records import Attempt, Claimed, Move, NewRun, Stuck, Turn
+from runnerq.runtime.calls import child_run
+from runnerq.runtime.services import Services
+from runnerq.workflow.interpreter import Interpreter, Progress
+from runnerq.workflow.journal import Asked
+from runnerq.workflow.tree import Leaf
+
+_asked = msgspec.json.Decoder(list[Asked]).decode
+_ANSWERS = frozenset({"answered", "failed"})
+
+
+class Unwritten(msgspec.Struct):
+    """What a held run has to write beside what its interpreter tells: signals it took, attempts that failed, and
+    positions whose failed attempts are over."""
+
+    consumed: list[int] = []
+    attempts: list[Attempt] = []
+    settled: list[str] = []
+
+    def __bool__(self) -> bool:
+        return bool(self.consumed or self.attempts or self.settled)
+
+
+def turn_of(
+    claimed: Claimed, seen: int, move: Move, progress: Progress, unwritten: Unwritten, services: Services
+) -> Turn:
+    """The turn that writes all this."""
+    rows = progress.rows
+    return Turn(
+        run_id=claimed.id,
+        token=claimed.token,
+        seen=seen,
+        generation=claimed.generation,
+        move=move,
+        rows=rows,
+        children=_children(progress.children, claimed, services),
+        consumed=tuple(unwritten.consumed),
+        attempts=tuple(unwritten.attempts),
+        settled=tuple(unwritten.settled),
+        published=None if progress.published is None else _state(progress.published, claimed, services),
+        recovered=bool(claimed.crashes) and any(row.kind in _ANSWERS for row in rows),
+    )
+
+
+def blocking_turn(
+    claimed: Claimed, seen: int, stuck: Stuck, interpreter: Interpreter, unwritten: Unwritten, services: Services
+) -> Turn:
+    """The turn that blocks the run behind what is on record."""
+    rows = interpreter.recorder.take_rows()
+    asked = [each for row in rows if row.asked is not None for each in _asked(row.asked)]
+    on_record = {each.child for each in asked}
+    children = [leaf for leaf in interpreter.new_children if leaf.asked.child in on_record]
+    published = any(each.kind == "publish" for each in asked)
+    return Turn(
+        run_id=claimed.id,
+        token=claimed.token,
+        seen=seen,
+        generation=claimed.generation,
+        move=stuck,
+        rows=rows,
+        children=_children(children, claimed, services),
+        consumed=tuple(unwritten.consumed),
+        attempts=tuple(unwritten.attempts),
+        settled=tuple(unwritten.settled),
+        published=_state(interpreter.state, claimed, services) if published else None,
+    )
+
+
+def bare_turn(claimed: Claimed, seen: int, stuck: Stuck) -> Turn:
+    """The turn that blocks the run and writes nothing else: its last one was refused, and what follows needs that."""
+    return Turn(run_id=claimed.id, token=claimed.token, seen=seen, generation=claimed.generation, move=stuck)
+
+
+def _children(leaves: Sequence[Leaf], claimed: Claimed, services: Services) -> tuple[NewRun, ...]:
+    return tuple([child_run(leaf, claimed, services) for leaf in leaves])
+
+
+def _state(values: dict[str, object], claimed: Claimed, services: Services) -> str:
+    return services.codec.encode(values, f"the published state of run {claimed.id}")

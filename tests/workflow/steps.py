@@ -1,0 +1,51 @@
+"""What the workflows under test ask for; nothing here is ever run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from runnerq.workflow.commands import Flow, Signal
+from runnerq.workflow.context import Context
+from runnerq.workflow.declare import activity, workflow
+
+
+@dataclass
+class Order:
+    item: str
+    count: int = 1
+
+
+class Declined(Exception):
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+GO: Signal[Order] = Signal("go", Order)
+
+
+def price(item: object) -> int:
+    raise AssertionError(item)
+
+
+def charge(item: object) -> int:
+    raise AssertionError(item)
+
+
+def find(item: str) -> Order:
+    raise AssertionError(item)
+
+
+def anything(*args: object, **kwargs: object):  # noqa: ANN201 - without annotations on purpose
+    raise AssertionError(args, kwargs)
+
+
+@activity(name="pack-it")
+async def pack(order: Order) -> list[Order]:
+    raise AssertionError(order)
+
+
+@workflow
+def ship(ctx: Context, order: Order) -> Flow[Order]:
+    yield ctx.sleep(1)
+    return order
