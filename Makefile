@@ -64,7 +64,7 @@ $(READY): pyproject.toml constraints.txt
 	            >/dev/null 2>&1 && "$$python" -m venv --clear $(VENV) && break; \
 	    done; \
 	    if ! $(BIN)/python -m pip --version >/dev/null 2>&1; then \
-	        echo 'make: no Python 3.11 to 3.14 here can make a virtual environment. On Debian and Ubuntu:' >&2; \
+	        echo 'make: $(if $(PYTHON),$(PYTHON) is not a Python,there is no Python) 3.11 to 3.14 that can make a virtual environment. On Debian and Ubuntu:' >&2; \
 	        echo '    apt-get install python3 python3-venv' >&2; \
 	        echo 'make: elsewhere install one, or name it: make PYTHON=/path/to/python3.13 ...' >&2; \
 	        exit 1; \

@@ -56,7 +56,7 @@ def run_apart(work: Coroutine[Any, Any, T]) -> T:
     def body() -> None:
         try:
             answers.append(asyncio.run(work))
-        except BaseException as error:  # noqa: BLE001 - handed to the caller below
+        except BaseException as error:
             errors.append(error)
 
     thread = threading.Thread(target=body)
@@ -132,7 +132,7 @@ def container() -> Iterator[str | None]:
         server = PostgresContainer("postgres:18-alpine", driver=None)
         server.with_command(" ".join(["postgres", *(f"-c {name}={value}" for name, value in THROW_AWAY.items())]))
         server.start()
-    except Exception as error:  # noqa: BLE001 - whatever it is, there is no such server
+    except Exception as error:
         if not isinstance(error, ImportError) and Path("/var/run/docker.sock").exists():
             warnings.warn(f"Docker is there, but gave no Postgres: {error}", stacklevel=2)
         yield None

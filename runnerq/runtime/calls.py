@@ -7,13 +7,16 @@ from typing import Any
 
 import msgspec
 
+from runnerq.errors import ConfigurationError, UsageError
 from runnerq.persistence.records import Claimed, NewRun, NewSignal
 from runnerq.runtime.attempts import Call
 from runnerq.runtime.current import Current, idempotency_key
 from runnerq.runtime.facts import StepFacts
+from runnerq.runtime.registry import Target
 from runnerq.runtime.services import Services
 from runnerq.runtime.steps import Asking
-from runnerq.workflow.commands import SendSpec
+from runnerq.workflow.commands import Command, SendSpec
+from runnerq.workflow.declare import check_name
 from runnerq.workflow.tree import Leaf
 
 
@@ -59,6 +62,30 @@ def call_of(
     return Call(command.fn, command.args, command.kwargs, facts.is_async, timeout, current)
 
 
+def check_child(services: Services, command: Command[Any]) -> None:
+    """Raise UsageError or EncodingError, for the user's line, if this can be no child."""
+    if command.fn is None:
+        raise AssertionError(f"{command!r} starts nothing")
+    try:
+        target = services.registry.target(command.fn)
+        if command.options.queue is not None:
+            check_name(command.options.queue, "queue=")
+    except ConfigurationError as error:
+        raise UsageError(f"{command!r} cannot be asked for: {error}") from error
+    _metadata(command, target, services)
+
+
+def _metadata(command: Command[Any], target: Target, services: Services) -> str | None:
+    metadata: Mapping[Any, Any] | None = command.options.metadata
+    if metadata is None:
+        metadata = getattr(target.declaration, "metadata", None)
+    if metadata is None:
+        return None
+    if not all(isinstance(name, str) and isinstance(value, str) for name, value in metadata.items()):
+        raise UsageError(f"the metadata of {command!r} is {metadata!r}: expected a mapping of str to str")
+    return services.codec.encode(dict(metadata), f"the metadata of {command!r}")
+
+
 def child_run(leaf: Leaf, parent: Claimed, services: Services) -> NewRun:
     """The run that a ``child`` or ``spawn`` asked for. Children inherit the priority."""
     command, options = leaf.command, leaf.command.options
@@ -73,7 +100,6 @@ def child_run(leaf: Leaf, parent: Claimed, services: Services) -> NewRun:
         stored["retry"] = msgspec.Raw(options.retry.to_json().encode())
     if options.parent_close is not None:
         stored["parent_close"] = options.parent_close
-    metadata = options.metadata if options.metadata is not None else getattr(declared, "metadata", None)
     priority = options.priority if options.priority is not None else declared.priority
     return NewRun(
         id=leaf.asked.child,
@@ -90,7 +116,7 @@ def child_run(leaf: Leaf, parent: Claimed, services: Services) -> NewRun:
         key=options.key,
         due_at=options.at,
         due_in=options.delay,
-        metadata=None if metadata is None else services.codec.encode(dict(metadata), "metadata"),
+        metadata=_metadata(command, target, services),
         options=msgspec.json.encode(stored).decode() if stored else None,
     )
 

@@ -126,10 +126,7 @@ class HeldWorkflow:
         self._services.released(self)
 
     def _close(self) -> None:
-        leaked = self._interpreter.close()
-        if leaked:
-            log.warning("run %s: %d generators refuse to close and are kept for good", self.run_id, len(leaked))
-            self._services.keep(leaked)
+        self._services.keep(self.run_id, self._interpreter.close())
 
     # --- the mailbox --------------------------------------------------------------------------------------------------
 

@@ -6,12 +6,14 @@ import secrets
 import traceback
 from collections.abc import Callable, Generator
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from runnerq.errors import ConfigurationError, DecodingError
 from runnerq.persistence.records import Claimed, Stuck
+from runnerq.runtime.calls import check_child
 from runnerq.runtime.registry import Target
 from runnerq.runtime.services import Services
 from runnerq.workflow.context import Context, Info
@@ -29,6 +31,7 @@ def interpreter_of(claimed: Claimed, services: Services) -> Interpreter:
         body=_body(claimed, services),
         modules=services.modules,
         may_have_children=claimed.depth < services.max_depth,
+        check_child=partial(check_child, services),
     )
     return Interpreter(identity, services.codec)
 

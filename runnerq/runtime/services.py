@@ -51,7 +51,7 @@ class HeldRun(Protocol):
 
 class Services(msgspec.Struct, frozen=True):
     """``released`` gives the slot back and forgets the run; ``expect`` tells the claimer of a due time, in seconds;
-    ``fail`` stops the worker; ``keep`` holds generators that refuse to close."""
+    ``fail`` stops the worker; ``keep`` holds a run's generators that refuse to close."""
 
     writer: Writer
     mailroom: Mailroom
@@ -71,4 +71,4 @@ class Services(msgspec.Struct, frozen=True):
     released: Callable[[HeldRun], None]
     expect: Callable[[float], None]
     fail: Callable[[BaseException], None]
-    keep: Callable[[Sequence[Any]], None]
+    keep: Callable[[str, Sequence[Any]], None]

@@ -45,6 +45,7 @@ from runnerq.runtime.facts import Facts
 from runnerq.runtime.feeding import Feeder
 from runnerq.runtime.heart import HeartThread
 from runnerq.runtime.held import HeldWorkflow
+from runnerq.runtime.leaks import keep_for_good
 from runnerq.runtime.mailroom import Mailroom
 from runnerq.runtime.maintenance import DueWaker, Reaper, Sweeper, Unblocker
 from runnerq.runtime.opening import timeout_of
@@ -71,6 +72,12 @@ class Over(Enum):
     FAILED = auto()
 
 
+def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """What made one part of a shift fail: the others have only ended with it."""
+    first = group.exceptions[0]
+    return _first_of(first) if isinstance(first, BaseExceptionGroup) else first
+
+
 class Shift:
     """All that a worker has under one worker id."""
 
@@ -90,11 +97,10 @@ class Shift:
         self._held: dict[str, HeldRun] = {}
         self._slots: set[str] = set()
         self._extra: Counter[int] = Counter()
-        self._leaked: list[Any] = []
+        self.leaked = 0
         self._loop = asyncio.get_running_loop()
         self._over: asyncio.Future[Over] = self._loop.create_future()
         self._failure: BaseException | None = None
-        self._ended = asyncio.Event()
         self._empty = asyncio.Event()
         self._stopping = False
         self._nudged: asyncio.TimerHandle | None = None
@@ -154,14 +160,14 @@ class Shift:
             released=self._released,
             expect=self.claimer.expect,
             fail=self._fail,
-            keep=self._leaked.extend,
+            keep=self._keep,
         )
 
     # --- life ---------------------------------------------------------------------------------------------------------
 
-    async def run(self, ready: Callable[[], None]) -> Over:
-        """Register, work until stopped or fenced, sign off. Raises what the worker cannot go on with."""
-        settings, storage = self._settings, self._storage
+    async def register(self) -> None:
+        """Make this id known to the storage. Raises StorageUnavailable."""
+        settings = self._settings
         row = WorkerRow(
             id=self.worker_id,
             lease=settings.lease,
@@ -171,7 +177,12 @@ class Shift:
             queues=settings.queues,
             served=settings.served,
         )
-        self.time.sync(await storage.register(row, self._registry.definitions(settings.queues[0], settings.build)))
+        definitions = self._registry.definitions(settings.queues[0], settings.build)
+        self.time.sync(await self._storage.register(row, definitions))
+
+    async def run(self, ready: Callable[[], None]) -> Over:
+        """Work until stopped or fenced, and sign off; after ``register``. Raises what the worker cannot go on with."""
+        settings, storage = self._settings, self._storage
         unsubscribe = storage.subscribe(self._hear)
         self.heart.start()
         poll = settings.poll_interval
@@ -198,19 +209,19 @@ class Shift:
                     self._drop_all()
                     for task in tasks:
                         task.cancel()
+        except BaseExceptionGroup as group:
+            raise _first_of(group) from None
         finally:
             unsubscribe()
             await self.heart.stop()
             await self._sign_off()
-            self._ended.set()
         if self._failure is not None:
             raise self._failure
         return over
 
-    async def stop(self) -> None:
-        """End in good order; returns when it has ended."""
+    def stop(self) -> None:
+        """Have it end in good order."""
         self._finish(Over.STOPPED)
-        await self._ended.wait()
 
     async def idle(self) -> None:
         """Return when nothing is held and a claim has come back empty."""
@@ -325,7 +336,7 @@ class Shift:
                 self._write_apart(Turn(run_id=run.run_id, token=run.token, seen=0, move=end))
 
     def _write_apart(self, turn: Turn) -> None:
-        """Write a turn of a run that nothing holds here; its token, which others may share, counts as held meanwhile."""
+        """Write a turn of a run that nothing holds here; its token, that others may share, counts as held meanwhile."""
         self._extra[turn.token] += 1
         self.writer.submit(turn, lambda _: self._written_apart(turn.token))
 
@@ -349,7 +360,13 @@ class Shift:
             self.claimer.freed()
 
     def _close(self, parked: Interpreter) -> None:
-        self._leaked.extend(parked.close())
+        self._keep(parked.run_id, parked.close())
+
+    def _keep(self, run_id: str, leaked: Sequence[Any]) -> None:
+        if leaked:
+            self.leaked += len(leaked)
+            keep_for_good(leaked)
+            log.warning("run %s: %d generators refuse to close and are kept for good", run_id, len(leaked))
 
     # --- news ---------------------------------------------------------------------------------------------------------
 

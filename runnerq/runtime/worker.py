@@ -14,17 +14,21 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+import anyio
 import msgspec
 
-from runnerq.errors import ConfigurationError
+from runnerq.errors import ConfigurationError, StorageUnavailable
 from runnerq.persistence.protocol import Storage
 from runnerq.retry import seconds
 from runnerq.runtime.builds import build_of
-from runnerq.runtime.callbacks import log
+from runnerq.runtime.callbacks import doubling, log
 from runnerq.runtime.registry import Registry
 from runnerq.runtime.shift import Over, Shift
 from runnerq.serialization.codec import Codec
 from runnerq.serialization.failures import modules_snapshot
+
+
+AWAY_FIRST, AWAY_MOST = 0.05, 5.0
 
 
 class HasStorage(Protocol):
@@ -106,7 +110,9 @@ class Worker:
         )
         self._modules = modules_snapshot()
         self._shift: Shift | None = None
-        self._stopping = False
+        self._stopped = asyncio.Event()
+        self._over = asyncio.Event()
+        self._over.set()
         self._ready = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
 
@@ -125,22 +131,48 @@ class Worker:
     async def run(self) -> None:
         """Work until ``stop``. A worker that was fenced goes on under a new id.
 
-        Raises what it cannot go on with: SchemaError, or a KeyboardInterrupt out of a step. What it held is given back.
+        Raises what it cannot go on with: SchemaError, a KeyboardInterrupt out of a step, or StorageUnavailable at its
+        start. What it held is given back.
         """
+        self._over.clear()
+        try:
+            while not self._stopped.is_set():
+                shift = await self._next_shift()
+                if shift is not None and await shift.run(self._ready.set) is Over.FENCED:
+                    log.warning("worker %d goes on under a new id", shift.worker_id)
+        finally:
+            self._over.set()
+
+    async def _next_shift(self) -> Shift | None:
+        """A registered shift; None if the worker was stopped before the storage answered."""
         codec = getattr(self._client, "codec", None) or Codec()
-        while not self._stopping:
-            shift = self._shift = Shift(
-                self._settings, self._client.storage, self._registry, codec, self._modules, self._client
-            )
-            over = await shift.run(self._ready.set)
-            if over is Over.FENCED:
-                log.warning("worker %d goes on under a new id", shift.worker_id)
+        storage = self._client.storage
+        tries = 0
+        while not self._stopped.is_set():
+            shift = Shift(self._settings, storage, self._registry, codec, self._modules, self._client)
+            try:
+                await shift.register()
+            except StorageUnavailable as error:
+                if not self._ready.is_set():
+                    raise
+                tries += 1
+                wait = doubling(tries, AWAY_FIRST, AWAY_MOST)
+                log.warning(
+                    "the worker cannot register, next try in %.2g s; the storage does not answer: %s", wait, error
+                )
+                with anyio.move_on_after(wait):
+                    await self._stopped.wait()
+            else:
+                self._shift = shift
+                return shift
+        return None
 
     async def stop(self) -> None:
         """Drain: claim no more, let what runs finish within ``shutdown_grace`` seconds, give the rest back."""
-        self._stopping = True
+        self._stopped.set()
         if self._shift is not None:
-            await self._shift.stop()
+            self._shift.stop()
+        await self._over.wait()
 
     async def idle(self) -> None:
         """Return when this worker holds no run and has found none to claim; for tests."""
@@ -149,7 +181,7 @@ class Worker:
         await self._shift.idle()
 
     async def __aenter__(self) -> Self:
-        self._stopping = False
+        self._stopped.clear()
         self._ready.clear()
         self._running = asyncio.create_task(self.run(), name="runnerq-worker")
         ready = asyncio.create_task(self._ready.wait())

@@ -21,9 +21,9 @@ from runnerq.errors import DecodingError, EncodingError, PayloadTooLarge
 from runnerq.serialization.nesting import MAX_DEPTH, too_deep
 from runnerq.serialization.places import NOT_FINITE, TOO_DEEP, convert, find_fault, is_finite
 from runnerq.serialization.signatures import Parameter, Signature
-from runnerq.serialization.type_forms import check_signature, check_type, decoder_of, describe
+from runnerq.serialization.type_forms import check_type, decoder_of, describe
 
-__all__ = ["Codec", "check_signature", "check_type", "encoded"]
+__all__ = ["Codec", "check_type", "encoded"]
 
 _encode = msgspec.json.Encoder(enc_hook=convert).encode
 _parts = msgspec.json.Decoder(list[msgspec.Raw]).decode

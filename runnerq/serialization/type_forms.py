@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 
 from runnerq.errors import ConfigurationError
-from runnerq.serialization.signatures import Signature
 
 _SUBCLASSED = (str, int, float)
 
@@ -22,13 +21,6 @@ def check_type(type_: Any, where: object) -> None:
         raise _cannot(type_, where, f"{type(exc).__name__}: {exc}") from exc
     if refused is not None:
         raise _cannot(type_, where, f"{describe(refused)} has no JSON form")
-
-
-def check_signature(signature: Signature) -> None:
-    """Raise ConfigurationError if a parameter or the result of this function cannot be stored and read back."""
-    for parameter in signature.parameters():
-        check_type(parameter.type, f"parameter {parameter.name!r} of {signature.name} ({signature.source})")
-    check_type(signature.returns, f"the result of {signature.name} ({signature.source})")
 
 
 def decoder_of(type_: Any, where: object) -> Callable[[str | bytes | msgspec.Raw], Any]:

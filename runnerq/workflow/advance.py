@@ -61,6 +61,7 @@ class Advance(Deciding):
     # --- branches -----------------------------------------------------------------------------------------------------
 
     def _advance(self, branch: Branch, answer: Any) -> None:
+        branch.waiting = None
         generator = branch.generator
         driver = self.driver
         outer, driver.branch = driver.branch, branch
@@ -98,13 +99,16 @@ class Advance(Deciding):
                 raise _endless(branch)
         finally:
             driver.branch = outer
-        self._branch_ended(branch, answer)
+        try:
+            self._branch_ended(branch, answer)
+        finally:
+            answer = None  # The error's frames may keep this one alive: see Thrown.
 
     def _claimed(self, branch: Branch, yielded: Any) -> Command[Any]:
         """The command that was yielded, ready to be asked for. Raises what is thrown at the user's line."""
         composite = isinstance(yielded, Command) and yielded.members
         command = claim(yielded, self.driver, branch.prefix.count(".") if composite else 0, self._unstarted)
-        prepare(command, self.codec, self._key, self.run_id)
+        prepare(command, self.codec, self._key, self.run_id, self.identity.check_child)
         if command.payload is None and not composite:
             return command
         values: dict[str, Any] = {}
@@ -178,6 +182,11 @@ class Advance(Deciding):
         composite = Composite(command, position, parent, index)
         if not command.members:
             return None, all_values(composite)
+        # Known to its parent before its members start, so that closing finds them if one of them blocks the run.
+        if isinstance(parent, Branch):
+            parent.waiting = composite
+        else:
+            parent.members[index] = composite
         self._start_members(composite)
         return composite, None
 

@@ -23,7 +23,7 @@ import msgspec
 from runnerq.errors import Cancelled
 from runnerq.workflow.commands import AllSpec, ChildSpec, Winner
 from runnerq.workflow.journal import RowKind
-from runnerq.workflow.tree import Branch, Composite, Decision, Leaf, Node, Thrown
+from runnerq.workflow.tree import Branch, Composite, Decision, Leaf, Node, Thrown, take_apart
 
 EFFECTS = frozenset({"step", "send", "cancel"})
 """What is answered before a cancel is delivered: it may be half done."""
@@ -186,6 +186,10 @@ class Deciding(ABC):
             case _:
                 assert_never(member)
 
+    def _answer(self, composite: Composite, answer: Any) -> None:
+        take_apart(composite)
+        self._deliver(composite, answer)
+
     # --- derived events -----------------------------------------------------------------------------------------------
 
     def _next_derived(self) -> Derived | None:
@@ -220,13 +224,13 @@ class Deciding(ABC):
         waiting = branch.waiting
         if isinstance(waiting, Composite):
             self._cancel(waiting, branch.reason)
-        elif waiting.command.kind in EFFECTS:
-            branch.pending = True
-            if waiting.command.kind == "step":
-                self.cutting.add(waiting.position)
-        else:
+        elif isinstance(waiting, Leaf) and waiting.command.kind not in EFFECTS:
             self._drop(waiting)
             self._advance(branch, Thrown(Cancelled(branch.reason)))
+        else:
+            branch.pending = True
+            if isinstance(waiting, Leaf) and waiting.command.kind == "step":
+                self.cutting.add(waiting.position)
 
     def _cancel_members(self, composite: Composite) -> None:
         # One more is open until all have been told, so that the last of them to end does not end it twice.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 if TYPE_CHECKING:
+    from runnerq.workflow.commands import Command
     from runnerq.workflow.context import Context
 
 
@@ -28,13 +29,19 @@ class Info(msgspec.Struct, frozen=True):
     entries: int
 
 
+def accept(command: Command[Any]) -> None:
+    """Any child will do."""
+
+
 class Identity(msgspec.Struct, frozen=True):
     """What the interpreter needs to know of the run.
 
     ``body`` calls the workflow's function with its arguments. ``modules`` were loaded when the worker started.
+    ``check_child`` raises UsageError or EncodingError for a child that could never be started.
     """
 
     info: Info
     body: Callable[[Context], Generator[Any, Any, Any]]
     modules: frozenset[str]
     may_have_children: bool = True
+    check_child: Callable[[Command[Any]], None] = accept

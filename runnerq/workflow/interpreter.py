@@ -31,7 +31,7 @@ from runnerq.workflow.ending import Blocked, Raised, Returned
 from runnerq.workflow.identity import Identity
 from runnerq.workflow.journal import Row, RowKind, Started
 from runnerq.workflow.recorder import other_row, takes_up
-from runnerq.workflow.tree import Branch, Leaf, Thrown, line_of, parked_frames
+from runnerq.workflow.tree import Branch, Leaf, Thrown, line_of, parked_frames, take_apart
 
 __all__ = ["Identity", "Interpreter", "Progress"]
 
@@ -59,6 +59,7 @@ class Interpreter(Advance):
         self.started: Started | None = None
         self.cancel_requested = False
         self.cancel_reason: str | None = None
+        self.began_at = self.recorder.at
         self.late = 0
         self._published: dict[str, Any] | None = None
 
@@ -216,7 +217,7 @@ class Interpreter(Advance):
             case Close(member=member):
                 self._close(member)
             case Answer(composite, decision):
-                self._deliver(composite, decision.answer)
+                self._answer(composite, decision.answer)
             case Refuse(leaf, text):
                 self._fail(leaf, text)
             case _:
@@ -224,6 +225,7 @@ class Interpreter(Advance):
 
     def _begin(self, started: Started) -> None:
         self.started = started
+        self.began_at = self.recorder.at
         self.driver.seed = started.seed
         root = self.root = Branch("", None, 0)
         made = self._call_body(root)
@@ -302,6 +304,8 @@ class Interpreter(Advance):
                     leaked.append(branch.generator)
             except KeyboardInterrupt as interrupt:
                 interrupted = interrupt
+            take_apart(branch.waiting)
+            branch.waiting = None
         self._live.clear()
         self._unstarted.clear()
         for kept in (

@@ -6,7 +6,7 @@ line and leaves nothing half asked.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, assert_never
 
 from runnerq.errors import EncodingError
@@ -16,15 +16,20 @@ from runnerq.workflow.commands import AllSpec, ChildSpec, Command, SendSpec, Sig
 from runnerq.workflow.types import check_answer_type
 
 
-def prepare(command: Command[Any], codec: Codec, key: bytes, run_id: str) -> None:
+def prepare(
+    command: Command[Any], codec: Codec, key: bytes, run_id: str, check_child: Callable[[Command[Any]], None]
+) -> None:
     """Fill in ``digest`` and ``payload``, of members too.
 
-    Raises EncodingError, naming the command and the run; UsageError for a function or type that could never answer.
+    Raises EncodingError, naming the command and the run; UsageError for a function or type that could never answer, or
+    what ``check_child`` raises.
     """
     arguments = command.args
     if command.kind == "step":
         check_answer_type(command)
     else:
+        if command.spec == ChildSpec(None):
+            check_child(command)
         arguments = _prepare_other(command, codec, run_id)
     try:
         command.digest = digest(arguments, command.kwargs, key)
@@ -33,7 +38,7 @@ def prepare(command: Command[Any], codec: Codec, key: bytes, run_id: str) -> Non
         raise EncodingError(what, error.reason, error.path) from error.__cause__
     for member in command.members:
         if isinstance(member, Command):
-            prepare(member, codec, key, run_id)
+            prepare(member, codec, key, run_id, check_child)
 
 
 def published(command: Command[Any]) -> Iterator[Command[Any]]:

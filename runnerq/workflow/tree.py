@@ -98,7 +98,8 @@ class Composite:
 class Branch:
     """A generator that advances on its own, with a numbering of its own.
 
-    ``waiting`` is set whenever it is not advancing. ``pending`` says that a cancel waits for the answer of an effect.
+    ``waiting`` is what it waits for when it does not advance. ``pending`` says that a cancel waits for the answer of an
+    effect.
     """
 
     __slots__ = (
@@ -106,7 +107,6 @@ class Branch:
     )  # fmt: skip
 
     generator: Generator[Any, Any, Any]
-    waiting: Leaf | Composite
 
     def __init__(self, prefix: str, parent: Composite | None, index: int) -> None:
         self.prefix = prefix
@@ -115,6 +115,7 @@ class Branch:
         self.count = 0
         self.draws = 0
         self.rng: Random | None = None
+        self.waiting: Leaf | Composite | None = None
         self.cancelled = False
         self.pending = False
         self.reason: str | None = None
@@ -130,6 +131,15 @@ class Branch:
 
 
 Node: TypeAlias = Leaf | Composite | Branch
+
+
+def take_apart(node: Node | None) -> None:
+    """Let a composite forget its members, which know it, and what they answered: an error's frames may know it, too."""
+    if isinstance(node, Composite):
+        members, node.members = node.members, []
+        node.decision, node.values = None, []
+        for member in members:
+            take_apart(member)
 
 
 def line_of(node: Node | None) -> str | None:

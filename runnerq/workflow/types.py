@@ -7,7 +7,7 @@ from typing import Any
 
 from runnerq.errors import ConfigurationError, UsageError
 from runnerq.serialization.signatures import Signature, signature_of, workflow_signature_of
-from runnerq.serialization.type_forms import decoder_of
+from runnerq.serialization.type_forms import check_type
 from runnerq.workflow.commands import Command, SignalSpec
 from runnerq.workflow.declare import WorkflowDeclaration, declaration_of
 
@@ -51,4 +51,4 @@ def _signature(command: Command[Any]) -> Signature:
 
 @lru_cache(maxsize=1024)
 def _decodable(type_: Any) -> None:
-    decoder_of(type_, "its answer")
+    check_type(type_, "its answer")

@@ -11,10 +11,10 @@ from runnerq.persistence.embedded import EmbeddedPostgres
 
 async def main() -> None:
     server = EmbeddedPostgres(Path(sys.argv[1]), linger=float(sys.argv[2]))
-    print(await server.open(), flush=True)  # noqa: T201 - read by the test
+    print(await server.open(), flush=True)
     await asyncio.to_thread(sys.stdin.read)
     await server.close()
-    print("closed", flush=True)  # noqa: T201 - read by the test
+    print("closed", flush=True)
 
 
 if __name__ == "__main__":

@@ -7,10 +7,7 @@ import pytest
 from runnerq.clock import ManualClock
 from runnerq.persistence.memory import MemoryStorage
 from runnerq.persistence.protocol import Storage
-
-pytest.register_assert_rewrite("runnerq.testing.conformance")
-
-from runnerq.testing.conformance import *  # noqa: E402, F403 - after the rewrite; the suite is what is run
+from runnerq.testing.conformance import *  # noqa: F403 - the suite is what is run
 
 
 class MemoryWorld:

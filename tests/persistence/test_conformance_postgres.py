@@ -7,10 +7,8 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-pytest.register_assert_rewrite("runnerq.testing.conformance")
-
-from runnerq.testing.conformance import *  # noqa: E402, F403 - after the rewrite; the suite is what is run
-from tests.persistence.postgres.backend import PostgresWorld, a_world  # noqa: E402
+from runnerq.testing.conformance import *  # noqa: F403 - the suite is what is run
+from tests.persistence.postgres.backend import PostgresWorld, a_world
 
 # One storage for all tests of the module: connecting and planning would cost more than they do.
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -70,6 +70,17 @@ class Euros(float):
     __slots__ = ()
 
 
+class Pieces(int):
+    """An int that says something else of itself."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return "many"
+
+    __repr__ = __str__
+
+
 CustomerId = NewType("CustomerId", str)
 
 ORDER = Order(
@@ -125,5 +136,6 @@ EXAMPLES: list[tuple[object, object]] = [
     (Tree(1, (Tree(2), Tree(3, (Tree(4),)))), Tree),
     (OrderId("o-1"), OrderId),
     ([Euros(1.5)], list[Euros]),
+    ({"hat": Pieces(2)}, dict[str, Pieces]),
     (CustomerId("c-1"), CustomerId),
 ]

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from runnerq.errors import ConfigurationError, DecodingError, EncodingError, PayloadTooLarge
 from runnerq.serialization.codec import Codec, check_type
 from runnerq.workflow.commands import Command
-from tests.serialization.models import EXAMPLES, ORDER, Card, Colour, Item, Order, OrderId, Transfer
+from tests.serialization.models import EXAMPLES, ORDER, Card, Colour, Euros, Item, Order, OrderId, Pieces, Transfer
 
 WHAT = "the result of step 'charge' of run X"
 codec = Codec()
@@ -280,6 +280,8 @@ def test_what_is_turned_into_text_only_where_it_is_needed():
         ("1", Order | None, "Expected `object | null`, got `int`"),
         ('"green"', Colour, "Invalid enum value 'green'"),
         ('{"type": "cash"}', Card | Transfer, "Invalid value 'cash'"),
+        ("true", Euros, "Expected `float`, got `bool`"),
+        ('"two"', Pieces, "Expected `int`, got `str`"),
         ("true", OrderId, "Expected `str`, got `bool`"),
         ("", Any, "truncated"),
         ("[1, 2", Any, "truncated"),
@@ -386,6 +388,12 @@ def test_a_type_that_nothing_can_be_read_into_is_refused_at_registration(type_, 
 )
 def test_a_type_that_can_be_read_is_taken(type_):
     check_type(type_, "the result of charge")
+
+
+def test_a_type_is_called_what_one_would_write():
+    for type_, name in ((None, "None"), (Order, "Order"), (list[int] | None, "list[int] | None"), (Any, "Any")):
+        with pytest.raises(DecodingError, match=re.escape(f"does not fit {name}: ")):
+            codec.decode("[", type_, WHAT)
 
 
 # --- classes that dump and validate themselves, as pydantic's do ------------------------------------------------------

@@ -6,6 +6,7 @@ import hashlib
 import math
 import subprocess
 import sys
+from collections import OrderedDict, defaultdict
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 from runnerq.errors import EncodingError
 from runnerq.serialization.codec import Codec
 from runnerq.serialization.digest import digest
-from tests.serialization.models import EXAMPLES, ORDER, Card, Colour, Item, Point, Transfer
+from tests.serialization.models import EXAMPLES, ORDER, Card, Colour, Euros, Item, OrderId, Pieces, Point, Transfer
 
 KEY = b"the run's own key"
 
@@ -120,6 +121,27 @@ def test_a_value_that_was_stored_and_read_back_has_the_same_digest(value, type_)
     assert of(value, [value], x={"y": value}) == of(back, [back], x={"y": back})
 
 
+class Late(msgspec.Struct):
+    id: int
+    note: str | msgspec.UnsetType = msgspec.UNSET
+    more: Nowhere = None  # type: ignore[name-defined]  # noqa: F821  # the point
+
+
+def test_subclasses_of_builtins_have_the_digest_of_what_they_are():
+    assert of(OrderedDict({"a": [1]})) == of({"a": [1]})
+    assert of(defaultdict(list, a=[1])) == of({"a": [1]})
+    assert of(UserList([1, {2}])) == of([1, {2}])
+    assert of(OrderId("x"), Pieces(2), Euros(1.5)) == of("x", 2, 1.5)
+
+
+def test_a_field_that_is_not_set_is_left_out():
+    assert of(Late(1)) == of({"id": 1, "more": None})
+    assert of(Late(1, "x")) == of({"id": 1, "note": "x", "more": None})
+    cart = Cart(1)
+    del cart.lines
+    assert of(cart) == of({"id": 1})
+
+
 def test_a_digest_changes_nothing_of_the_arguments():
     given_ = {"b": {1, 2}, "a": [ORDER], 3: (1,)}
     before = repr(given_)
@@ -135,6 +157,10 @@ def grown(name: str, base: type, **more: tuple[Any, Any]) -> type:
     return dataclasses.make_dataclass(
         name, [(key, type_, default) for key, (type_, default) in more.items()], bases=(base,)
     )
+
+
+class UserList(list[Any]):
+    """A list of somebody's own."""
 
 
 @dataclasses.dataclass

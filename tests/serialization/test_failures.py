@@ -54,8 +54,8 @@ LOADED = modules_snapshot()
 def raised(exc: BaseException) -> BaseException:
     """The exception with a traceback, as a step raises it."""
     try:
-        raise exc  # noqa: TRY301  # for its traceback
-    except BaseException as caught:  # noqa: BLE001  # it is the one
+        raise exc  # for its traceback
+    except BaseException as caught:  # it is the one
         return caught
 
 
@@ -120,7 +120,7 @@ def test_text_that_is_no_record_is_a_decoding_error(text):
 def test_a_context_that_is_not_suppressed_is_the_cause():
     def step() -> None:
         try:
-            raise KeyError("first")  # noqa: TRY301  # the point
+            raise KeyError("first")  # the point
         except KeyError:
             raise ValueError("second")  # noqa: B904  # the point
 

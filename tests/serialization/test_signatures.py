@@ -280,6 +280,27 @@ def test_the_context_of_a_workflow_may_be_imported_for_type_checkers_only():
         workflow_signature_of(for_checkers.plain)
 
 
+def test_a_name_that_a_function_closes_over_but_that_is_not_there_yet_is_named():
+    def early(x: int) -> int:
+        return later(x)
+
+    early.__annotations__["x"] = "later"
+    with pytest.raises(ConfigurationError, match="'later' is not to be found"):
+        signature_of(early)
+
+    def later(x: int) -> int:
+        return x
+
+
+def test_a_function_whose_source_is_not_to_be_had_is_named_as_well():
+    names: dict[str, Any] = {"__name__": "made_up"}
+    exec("def made(x: 'Nowhere') -> None: ...", names)  # noqa: S102  # a function without a file
+    with pytest.raises(
+        ConfigurationError, match=r"made \(<string>:1\): .*'Nowhere' is not defined at run time in made_up"
+    ):
+        signature_of(names["made"])
+
+
 def test_a_name_that_is_nowhere_is_named():
     def lost(x: Nowhere) -> None: ...  # type: ignore[name-defined]  # noqa: F821  # the point
 

@@ -15,7 +15,7 @@ def charge(order, amount):
 @rq.workflow
 def checkout(ctx, order):
     receipt = yield ctx.step(charge, order, 1.0)
-    shipment = yield from ctx.child("ship", receipt)
+    shipment = yield from ctx.child(charge, receipt, 1.0)
     return shipment
 
 

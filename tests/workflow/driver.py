@@ -223,8 +223,16 @@ class Drive:
         assert stand == before, f"replay of {length} rows stands elsewhere:\n{stand}\n{before}"
         assert {leaf.position for leaf in progress.starts} == set(run.leaves)
         assert run.close() == []
+        self._leaves_nothing(length, taken_up_at)
+
+    def _leaves_nothing(self, length: int, at: datetime) -> None:
+        # By itself: who looks at a frame's locals may put a copy of them into it, and with it a cycle.
+        run = self._fresh()
+        run.replay(self.rows[:length], at)
+        run.collect()
+        run.close()
         gone = weakref.ref(run)
-        del run, progress
+        del run
         assert gone() is None, "a replayed interpreter is in a cycle"
 
 
@@ -300,7 +308,7 @@ def described(value: Any) -> Any:
         case dict():
             return {key: described(item) for key, item in value.items()}
         case _:
-            return value
+            return value.__qualname__ if callable(value) else value
 
 
 def line_in(fn: Callable[..., Any], text: str) -> str:

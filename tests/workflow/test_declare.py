@@ -122,6 +122,17 @@ class Shop:
     def reserve(amount: int) -> int:
         return amount
 
+    @activity
+    @classmethod
+    def open(cls, name: str) -> str:
+        return name
+
+    @workflow
+    @staticmethod
+    def static_flow(ctx: Context) -> Flow[int]:
+        yield from ctx.sleep(1)
+        return 1
+
     @workflow
     def flow(self, ctx: Context) -> Flow[int]:  # type: ignore[type-var]
         yield from ctx.sleep(1)
@@ -135,6 +146,8 @@ def test_declarations_travel_through_methods_wraps_and_partial():
     assert declaration_of(shop.pay) == declaration_of(Shop.pay) == ActivityDeclaration("shop.pay")
     assert declaration_of(Shop.refund) == ActivityDeclaration("refund")
     assert declaration_of(Shop.reserve) == ActivityDeclaration("reserve")
+    assert declaration_of(Shop.open) == ActivityDeclaration("open")
+    assert declaration_of(Shop.static_flow) == WorkflowDeclaration("static_flow")
     assert declaration_of(shop.flow) == WorkflowDeclaration("flow")
     assert declaration_of(logged(charge)) == ActivityDeclaration("charge")
     assert declaration_of(functools.partial(functools.partial(charge), 5)) == ActivityDeclaration("charge")

@@ -55,6 +55,9 @@ def _create(book: Book, new: NewRun, now: datetime) -> None:
         book.children.setdefault(new.parent_id, []).append(new.id)
     if due_at is None or due_at <= now:
         book.make_ready(row, due_at or now)
+    else:
+        # Whoever waits for this queue is to look anew when the next run is due.
+        book.heard.queues.add(new.queue)
 
 
 def _named(new: NewRun) -> tuple[str, str]:

@@ -35,6 +35,7 @@ PAYLOAD_LIMIT = 7_900
 
 PROBE_INTERVAL = 10.0
 PROBE_PATIENCE = 5.0
+FIRST_PATIENCE = 1.0
 _PAUSE = 1.0
 _LONGEST_PAUSE = 60.0
 _LAST_WORDS = 1.0
@@ -115,13 +116,14 @@ class Changes:
         self._listening = asyncio.Event()
         self._returned = asyncio.Event()
         self._probes = 0
+        self._listener: Connection | None = None
         self._tasks: tuple[asyncio.Task[None], ...] = ()
 
     async def open(self) -> None:
         """Begin to tell and to listen; listening has begun on return unless it takes long."""
         self._tasks = (asyncio.create_task(self._tell_others()), asyncio.create_task(self._listen()))
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._listening.wait(), 1.0)
+            await asyncio.wait_for(self._listening.wait(), FIRST_PATIENCE)
 
     async def close(self) -> None:
         """Tell what is untold, and end: who sends and leaves at once must be heard before the next poll."""
@@ -183,7 +185,7 @@ class Changes:
 
     async def _listen_once(self) -> None:
         """Listen for as long as what we tell ourselves comes back."""
-        connection = await self._connections.connect(command_timeout=PROBE_PATIENCE)
+        connection = self._listener = await self._connections.connect(command_timeout=PROBE_PATIENCE)
         try:
             with told():
                 await connection.add_listener(self._channel, self._heard)
@@ -194,6 +196,7 @@ class Changes:
                         self._call(Wake(many_runs=True))
                     await asyncio.sleep(PROBE_INTERVAL)
         finally:
+            self._listener = None
             connection.terminate()
 
     async def _comes_back(self, connection: Connection) -> bool:

@@ -1,10 +1,11 @@
 """Connections: how they are made, checked and lent.
 
 Rules
-- Two pools. ``durable`` commits to disk; ``quick`` has synchronous_commit off, for what is harmless to lose: claims and
-  wake-ups.
-- Plans do not depend on how large the tables were when they were made: seqscan and jit are off and plans are generic.
-  Without that, a plan cached over empty tables makes a claim take seconds later. Where a pooler refuses or ignores
+- Three pools. ``durable`` commits to disk; ``quick`` has synchronous_commit off, for what is harmless to lose: claims
+  and wake-ups; ``fresh`` plans each statement for what it is given, for people's filters.
+- Plans do not depend on how large the tables were when they were made: they are generic, tables are probed by key, and
+  the rows of a batch are joined by hash. Without that, a plan cached over empty tables makes a claim take seconds
+  later. Where a pooler refuses or ignores
   these settings, statements are planned each time instead (statement_cache_size=0), which also keeps us free of
   session state.
 - A server that does not answer is asked again until ``connect_timeout``; one that refuses us is not.
@@ -25,14 +26,24 @@ from runnerq.errors import ConfigurationError, SchemaError, StorageUnavailable
 from runnerq.persistence.postgres.faults import told
 from runnerq.persistence.postgres.lending import Connection, Pool, Record
 
-STEADY_PLANS = {"enable_seqscan": "off", "jit": "off", "plan_cache_mode": "force_generic_plan"}
+STEADY_PLANS = {
+    "plan_cache_mode": "force_generic_plan",
+    "enable_seqscan": "off",
+    "enable_bitmapscan": "off",  # costs more than the probes that it would save
+    "enable_nestloop": "off",  # of a batch with itself; what the text calls lateral stays a loop of probes
+    "enable_mergejoin": "off",
+    "jit": "off",
+}
 COMMAND_TIMEOUT = 60.0
 """Seconds after which a statement counts as unanswered; only a lock that somebody holds for so long comes near it."""
 
 _OLDEST_SERVER = 150000
+_NEEDED = ("server_version_num", "server_encoding")
 _DURABLE_CONNECTIONS = 8
 _QUICK_CONNECTIONS = 2
+_FRESH_CONNECTIONS = 2
 _PARTING = 5.0
+_PATIENCE = 10.0
 
 # What a server says that is not ready to be asked yet: starting up or stopping, or all its connections taken.
 _NOT_YET = (asyncpg.CannotConnectNowError, asyncpg.TooManyConnectionsError, asyncpg.AdminShutdownError)
@@ -62,6 +73,7 @@ class Connections:
         self._steady = True
         self._durable: Pool | None = None
         self._quick: Pool | None = None
+        self._fresh: Pool | None = None
 
     async def open(self) -> None:
         """Look at the server once, then make the pools.
@@ -79,9 +91,11 @@ class Connections:
             await first.close()
         self._durable = Pool(lambda: self._connect({}, COMMAND_TIMEOUT), _DURABLE_CONNECTIONS)
         self._quick = Pool(lambda: self._connect({"synchronous_commit": "off"}, COMMAND_TIMEOUT), _QUICK_CONNECTIONS)
+        self._fresh = Pool(lambda: self._connect_with({}, COMMAND_TIMEOUT), _FRESH_CONNECTIONS)
 
     async def close(self) -> None:
-        pools, self._durable, self._quick = (self._durable, self._quick), None, None
+        pools = (self._durable, self._quick, self._fresh)
+        self._durable = self._quick = self._fresh = None
         for pool in pools:
             if pool is not None:
                 await pool.close(_PARTING)
@@ -101,6 +115,11 @@ class Connections:
         """``fetch`` without waiting for the disk: for what is harmless to lose."""
         with told():
             return await _opened(self._quick).fetch(statement, *args)
+
+    async def fetch_fresh(self, statement: str, *args: object) -> Sequence[Record]:
+        """``fetch`` with a plan made for these arguments and for the tables as they are."""
+        with told():
+            return await _opened(self._fresh).fetch(statement, *args)
 
     async def fetch_impatiently(self, statement: str, *args: object) -> Sequence[Record] | None:
         """``fetch``, or None if it has to wait for a lock longer than a moment; then nothing was written."""
@@ -135,22 +154,31 @@ class Connections:
             await asyncio.sleep(pause)
             pause = min(pause * 2, 1.0)
 
-    async def _connect(self, settings: dict[str, str], command_timeout: float, patience: float = 10.0) -> Connection:
+    async def _connect(
+        self, settings: dict[str, str], command_timeout: float, patience: float = _PATIENCE
+    ) -> Connection:
         if self._steady:
             try:
-                return await self._connect_with(STEADY_PLANS | settings, command_timeout, patience)
+                return await self._connect_with(settings, command_timeout, patience, STEADY_PLANS)
             except asyncpg.ProtocolViolationError:
                 self._steady = False  # a pooler that takes no settings at connect
         return await self._connect_with({}, command_timeout, patience)
 
-    async def _connect_with(self, settings: dict[str, str], command_timeout: float, patience: float) -> Connection:
+    async def _connect_with(
+        self,
+        settings: dict[str, str],
+        command_timeout: float,
+        patience: float = _PATIENCE,
+        plans: dict[str, str] | None = None,
+    ) -> Connection:
+        """A connection; without settings that keep plans steady, each statement is planned when it is sent."""
         connect: Any = asyncpg.connect  # its annotation of timeout is narrower than what it takes
         connection: Connection = await connect(
             self._dsn,
             timeout=patience,
             command_timeout=command_timeout,
-            server_settings=settings,
-            statement_cache_size=200 if self._steady else 0,
+            server_settings=settings | (plans or {}),
+            statement_cache_size=200 if plans else 0,
             max_cacheable_statement_size=0,  # no limit: commit.sql is longer than asyncpg would keep
         )
         return connection
@@ -164,14 +192,13 @@ def _opened(pool: Pool | None) -> Pool:
 
 async def _is_fit(connection: Connection) -> bool:
     """Whether our settings hold on this connection; raises if the server cannot carry us at all."""
-    [row] = await connection.fetch(
-        "select current_setting('server_version_num')::integer as version,"
-        " current_setting('server_encoding') as encoding, current_setting('enable_seqscan') as seqscan,"
-        " current_setting('jit') as jit, current_setting('plan_cache_mode') as plans"
+    settings = await connection.fetch(
+        "select name, setting from pg_settings where name = any($1)", [*_NEEDED, *STEADY_PLANS]
     )
-    if row["version"] < _OLDEST_SERVER:
-        raise SchemaError(f"runnerq needs PostgreSQL 15 or newer; this server is {row['version'] // 10000}")
-    if row["encoding"] != "UTF8":
-        raise SchemaError(f"runnerq needs a database with encoding UTF8; this one has {row['encoding']}")
-    held = {"enable_seqscan": row["seqscan"], "jit": row["jit"], "plan_cache_mode": row["plans"]}
-    return held == STEADY_PLANS
+    held = {row["name"]: row["setting"] for row in settings}
+    version = int(held["server_version_num"])
+    if version < _OLDEST_SERVER:
+        raise SchemaError(f"runnerq needs PostgreSQL 15 or newer; this server is {version // 10000}")
+    if held["server_encoding"] != "UTF8":
+        raise SchemaError(f"runnerq needs a database with encoding UTF8; this one has {held['server_encoding']}")
+    return all(held.get(name) == setting for name, setting in STEADY_PLANS.items())

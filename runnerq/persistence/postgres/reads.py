@@ -48,8 +48,8 @@ class Queries(Core):
         return found[0]["value"] if found else None
 
     async def list_runs(self, where: RunFilter, limit: int, before: str | None) -> list[RunRecord]:
-        found = await self._read(
-            "list_runs",
+        found = await self._connections.fetch_fresh(
+            self._statements["list_runs"],
             limit,
             before,
             _statuses(where.status),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 
 from runnerq.persistence.postgres import rows
@@ -16,6 +17,7 @@ from runnerq.persistence.postgres.documents import (
     readable,
     start_parameters,
 )
+from runnerq.persistence.postgres.floors import Place
 from runnerq.persistence.postgres.lending import Record
 from runnerq.persistence.records import (
     Ask,
@@ -56,20 +58,19 @@ class RunWrites(Core):
         return [replies[run.id] for run in runs]
 
     async def claim(self, request: ClaimRequest) -> Claim:
-        records = await self._connections.fetch_quick(
-            self._statements["claim_runs"],
-            [queue for queue, _ in request.pairs],
-            [served for _, served in request.pairs],
-            request.limit,
-            request.worker_id,
-            request.token,
-            list(request.held),
-            list(request.held.values()),
-        )
+        places = self._floors.begin(request.pairs, time.monotonic())
+        head, records = await self._claim(request, places, request.limit)
+        if any(places) and len(records) < request.limit:
+            places = [None for _ in places]
+            head, earlier = await self._claim(request, places, request.limit - len(records))
+            records = [*earlier, *records]
+        if not any(places):
+            self._floors.walked(head["scanned"], time.monotonic())
+        self._floors.took(records)
         return Claim(
-            runs=tuple(rows.claimed(record, request.token) for record in records if record["run_id"] is not None),
-            now=records[0]["now"],
-            next_due=records[0]["next_due"],
+            runs=tuple(rows.claimed(record, request.token) for record in records),
+            now=head["now"],
+            next_due=head["next_due"],
         )
 
     async def commit(self, turns: Sequence[Turn]) -> list[Verdict]:
@@ -118,6 +119,24 @@ class RunWrites(Core):
         self._changes.tell(_wake(records, ("ready_queue", "parent_queue"), ("worker_id", "parent_worker"), ended))
         answers = {record["run_id"]: Sent(record["sent"]) for record in records}
         return [_again(answers, run_id) for run_id in run_ids]
+
+    async def _claim(
+        self, request: ClaimRequest, places: Sequence[Place | None], limit: int
+    ) -> tuple[Record, Sequence[Record]]:
+        """What every row says, and the rows of the runs that were taken."""
+        records = await self._connections.fetch_quick(
+            self._statements["claim_runs"],
+            [queue for queue, _ in request.pairs],
+            [served for _, served in request.pairs],
+            limit,
+            request.worker_id,
+            request.token,
+            list(request.held),
+            list(request.held.values()),
+            [place and place[0] for place in places],
+            [place and place[1] for place in places],
+        )
+        return records[0], [record for record in records if record["run_id"] is not None]
 
     async def _append(self, turns: list[Turn]) -> dict[str, Verdict]:
         """Write turns that are rows alone; those that are missing are for ``_commit``."""

@@ -37,17 +37,17 @@ async def migrate(connection: Connection, schema: str) -> None:
     if present == newest:
         return
     _refuse_newer(present, newest, schema)
-    try:
-        async with connection.transaction():
-            await _apply(connection, schema)
-    except asyncpg.InsufficientPrivilegeError as error:
-        raise SchemaError(
-            f"this role may not create or change the tables of schema {schema!r}: {error}. Let a role with the right "
-            "to create in this database migrate once (runnerq migrate), or grant it; then connect with migrate=False"
-        ) from error
-    except asyncpg.PostgresError:
-        with told():
-            raise
+    with told():
+        try:
+            async with connection.transaction():
+                await _apply(connection, schema)
+        except asyncpg.InsufficientPrivilegeError as error:
+            raise SchemaError(
+                f"this role may not create or change the tables of schema {schema!r}: {error}. Let a role that may "
+                "create in this database run 'runnerq migrate' once, or grant it; then connect with migrate=False"
+            ) from error
+        except asyncpg.SyntaxOrAccessError as error:
+            raise SchemaError(f"schema {schema!r} could not be migrated, and was left as it is: {error}") from error
 
 
 async def check(connection: Connection, schema: str) -> None:

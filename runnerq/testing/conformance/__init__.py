@@ -2,9 +2,6 @@
 
 A test module of the backend imports the classes and supplies the fixture ``world``::
 
-    import pytest
-    pytest.register_assert_rewrite("runnerq.testing.conformance")
-
     from runnerq.testing.conformance import *
 
 
@@ -18,6 +15,7 @@ The tests are coroutines: run them with pytest-asyncio in its auto mode. Each ne
 
 from __future__ import annotations
 
+from runnerq.testing.conformance import _asserts as _asserts
 from runnerq.testing.conformance.cancels import TestCancel
 from runnerq.testing.conformance.changes import TestChanges
 from runnerq.testing.conformance.children import TestChildKeys, TestChildren, TestNeeds

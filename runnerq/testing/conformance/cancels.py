@@ -5,20 +5,9 @@ from __future__ import annotations
 import asyncio
 from datetime import datetime, timedelta
 
+from runnerq.ids import new_run_id, new_token
 from runnerq.persistence.records import Attempt, Back, Park, Sent, Stuck, Verdict
-from runnerq.testing.conformance.world import (
-    AT,
-    COMPLETED,
-    Beating,
-    World,
-    a_child,
-    a_holder,
-    a_run,
-    an_activity,
-    look,
-    new_id,
-    new_token,
-)
+from runnerq.testing.conformance.world import AT, COMPLETED, Beating, World, a_child, a_holder, a_run, an_activity, look
 
 
 class TestCancel:
@@ -122,7 +111,7 @@ class TestCancel:
 
     async def test_requests_are_answered_in_order(self, world: World) -> None:
         holder = await a_holder(world.storage)
-        ended, held, fresh, unknown = await holder.start(a_run()), await holder.start(a_run()), a_run(), new_id()
+        ended, held, fresh, unknown = await holder.start(a_run()), await holder.start(a_run()), a_run(), new_run_id()
         await holder.commit(ended, COMPLETED)
         await world.storage.start([fresh])
         answers = await world.storage.cancel([unknown, held.id, ended.id, fresh.id])

@@ -31,6 +31,11 @@ class TestChanges:
         await world.storage.start([a_run()])
         await ears.until(lambda wake: QUEUE in wake.queues)
 
+    async def test_a_delayed_run_is_heard_of_so_that_it_is_not_late(self, world: World) -> None:
+        ears = Ears(world.storage)
+        await world.storage.start([a_run(due_in=60.0)])
+        await ears.until(lambda wake: QUEUE in wake.queues)
+
     async def test_another_storage_hears_of_it_too(self, world: World) -> None:
         other = await world.another()
         ears = Ears(other)

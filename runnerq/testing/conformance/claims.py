@@ -8,7 +8,8 @@ from itertools import pairwise
 
 import pytest
 
-from runnerq.persistence.records import GOING, Attempt, Back, Claimed, Park, Priority
+from runnerq.ids import new_token
+from runnerq.persistence.records import GOING, Attempt, Back, Claimed, Park, Priority, Verdict
 from runnerq.testing.conformance.world import (
     AT,
     COMPLETED,
@@ -23,7 +24,6 @@ from runnerq.testing.conformance.world import (
     a_signal,
     an_activity,
     look,
-    new_token,
 )
 
 FOR_GO = Park(signals=("go",))
@@ -198,6 +198,17 @@ class TestClaimReply:
         await world.storage.release(other.id, ())
         [again] = (await holder.claim(held={run.id: run.token})).runs
         assert not again.resumed
+
+    async def test_a_run_parked_by_one_is_signalled_by_a_second_and_resumed_by_a_third(self, world: World) -> None:
+        second = await world.another()
+        first, third = await a_holder(world.storage), await a_holder(second)
+        run = await first.start(a_run())
+        await first.commit(run, FOR_GO, rows=(a_row(0),))
+        await second.send([a_signal(run.id, value='"yes"')])
+        again = await third.take_again(run)
+        assert (again.rows, [mail.value for mail in again.signals]) == ((a_row(0),), ['"yes"'])
+        end = {"rows": (a_row(1),), "consumed": (again.signals[0].id,)}
+        assert await third.commit(again, COMPLETED, **end) is Verdict.DONE
 
     async def test_a_claim_tells_the_time_and_when_the_next_run_is_due(self, world: World) -> None:
         holder = await a_holder(world.storage)

@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 import pytest
 
+from runnerq.ids import new_run_id, new_token
 from runnerq.persistence.records import (
     GOING,
     Attempt,
@@ -35,8 +36,6 @@ from runnerq.testing.conformance.world import (
     a_turn,
     an_activity,
     look,
-    new_id,
-    new_token,
     rows_of,
 )
 
@@ -218,6 +217,18 @@ class TestFence:
         await _is_refused(world, run, move, token=new_token())
         assert await holder.commit(run, COMPLETED) is Verdict.DONE
 
+    async def test_rows_alone_under_an_old_token_are_lost(self, world: World) -> None:
+        gone, reaper = await a_holder(world.storage, lease=1), await a_holder(world.storage)
+        run = await gone.start(a_run())
+        await world.advance(2)
+        await world.storage.reap(reaper.id, new_token(), 10)
+        again = await reaper.take_again(run)
+        assert await gone.commit(run, GOING, rows=(a_row(0),)) is Verdict.LOST
+        assert await rows_of(world.storage, run.id) == []
+        assert await reaper.commit(again, GOING, rows=(a_row(0, "2"),)) is Verdict.DONE
+        assert await gone.commit(run, GOING, rows=(a_row(0),)) is Verdict.LOST
+        assert await rows_of(world.storage, run.id) == [a_row(0, "2")]
+
     async def test_a_lost_turn_stops_no_other_of_its_batch(self, world: World) -> None:
         holder = await a_holder(world.storage)
         runs = [await holder.start(a_run()) for _ in range(3)]
@@ -227,7 +238,7 @@ class TestFence:
         assert (await look(world.storage, runs[1].id)).status == "running"
 
     async def test_a_turn_of_an_unknown_run_is_lost(self, world: World) -> None:
-        turn = Turn(run_id=new_id(), token=new_token(), seen=0, move=COMPLETED)
+        turn = Turn(run_id=new_run_id(), token=new_token(), seen=0, move=COMPLETED)
         assert await world.storage.commit([turn]) == [Verdict.LOST]
 
     @every_move

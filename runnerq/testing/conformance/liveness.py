@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from runnerq.ids import new_token
 from runnerq.persistence.records import CRASH_CAP, GOING, Attempt, Back, Definition, End, Park, Status, Turn, Verdict
 from runnerq.testing.conformance.world import (
     AT,
@@ -18,7 +19,6 @@ from runnerq.testing.conformance.world import (
     a_signal,
     an_activity,
     look,
-    new_token,
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import get_args
 
+from runnerq.ids import new_run_id
 from runnerq.persistence.records import (
     GOING,
     Attempt,
@@ -19,23 +20,12 @@ from runnerq.persistence.records import (
     Status,
     Stuck,
 )
-from runnerq.testing.conformance.world import (
-    AT,
-    COMPLETED,
-    World,
-    a_child,
-    a_holder,
-    a_row,
-    a_run,
-    an_activity,
-    look,
-    new_id,
-)
+from runnerq.testing.conformance.world import AT, COMPLETED, World, a_child, a_holder, a_row, a_run, an_activity, look
 
 
 class TestRun:
     async def test_an_unknown_run_is_nothing(self, world: World) -> None:
-        unknown = new_id()
+        unknown = new_run_id()
         assert await world.storage.run(unknown) is None
         assert await world.storage.journal(unknown) is None
         assert await world.storage.state(unknown) is None
@@ -127,7 +117,7 @@ class TestRun:
         holder = await a_holder(world.storage)
         ended, held = await holder.start(a_run()), await holder.start(a_run())
         await holder.commit(ended, COMPLETED)
-        found = await world.storage.outcomes([held.id, ended.id, new_id()])
+        found = await world.storage.outcomes([held.id, ended.id, new_run_id()])
         assert [(outcome.run_id, outcome.result) for outcome in found] == [(ended.id, "1")]
         assert await world.storage.outcomes([]) == []
 

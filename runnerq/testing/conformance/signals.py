@@ -6,17 +6,9 @@ import asyncio
 
 import pytest
 
+from runnerq.ids import new_run_id
 from runnerq.persistence.records import GOING, Ask, Park, Sent, Stuck, Verdict
-from runnerq.testing.conformance.world import (
-    COMPLETED,
-    World,
-    a_holder,
-    a_row,
-    a_run,
-    a_signal,
-    look,
-    new_id,
-)
+from runnerq.testing.conformance.world import COMPLETED, World, a_holder, a_row, a_run, a_signal, look
 
 CHANNELS = ("approval", "a b:c", "ключ-🔑", "c" * 500, "it's \"\\ %_{},")
 
@@ -64,7 +56,7 @@ class TestSignals:
     async def test_a_signal_does_not_wake_what_waits_for_a_child_only(self, world: World) -> None:
         holder = await a_holder(world.storage)
         run = await holder.start(a_run())
-        await holder.commit(run, Park(children=(new_id(),)))
+        await holder.commit(run, Park(children=(new_run_id(),)))
         await world.storage.send([a_signal(run.id)])
         assert await holder.ready() == []
 
@@ -135,7 +127,7 @@ class TestSignals:
         holder = await a_holder(world.storage)
         ended, held = await holder.start(a_run()), await holder.start(a_run())
         await holder.commit(ended, COMPLETED)
-        answers = await world.storage.send([a_signal(ended.id), a_signal(new_id()), a_signal(held.id)])
+        answers = await world.storage.send([a_signal(ended.id), a_signal(new_run_id()), a_signal(held.id)])
         assert answers == [Sent.FINISHED, Sent.UNKNOWN, Sent.SENT]
 
     async def test_sending_nothing_answers_nothing(self, world: World) -> None:
@@ -147,7 +139,7 @@ class TestSignals:
         await holder.commit(ended, COMPLETED)
         await world.storage.start([pending])
         await world.storage.send([a_signal(held.id)])
-        asks = [Ask(run_id=run_id) for run_id in (new_id(), held.id, ended.id, pending.id)]
+        asks = [Ask(run_id=run_id) for run_id in (new_run_id(), held.id, ended.id, pending.id)]
         boxes = await world.storage.inbox(asks)
         assert {box.run_id: box.seen for box in boxes} == {held.id: 1, pending.id: 0}
         assert await world.storage.inbox([]) == []

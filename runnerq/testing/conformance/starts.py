@@ -8,8 +8,9 @@ from typing import get_args
 
 import pytest
 
+from runnerq.ids import new_run_id
 from runnerq.persistence.records import End, Ended, NewRun, OnDuplicate, Status
-from runnerq.testing.conformance.world import COMPLETED, World, a_holder, a_run, an_activity, look, new_id
+from runnerq.testing.conformance.world import COMPLETED, World, a_holder, a_run, an_activity, look
 
 KEYS = ("order-42", "a:b::c", "ключ-🔑-鍵", "k" * 1024, 'it\'s "quoted" \\ %_', " ")
 FAILURES = ("failed", "dead_letter", "cancelled")
@@ -250,7 +251,7 @@ async def _ended(world: World, status: Ended, key: str) -> NewRun:
 async def _race(world: World, on_duplicate: OnDuplicate) -> tuple[int, int]:
     """Fifty callers with one key, over two storages: how many made a run, how many were refused."""
     storages = (world.storage, await world.another())
-    new = [a_run(id=new_id(), key="k", on_duplicate=on_duplicate) for _ in range(50)]
+    new = [a_run(id=new_run_id(), key="k", on_duplicate=on_duplicate) for _ in range(50)]
     answers = await asyncio.gather(*(storages[place % 2].start([run]) for place, run in enumerate(new)))
     replies = [reply for [reply] in answers]
     holder = await world.storage.by_key("order", "k")

@@ -69,6 +69,13 @@ class TestTimers:
         assert sorted(await holder.ready()) == sorted(run.id for run in new[:2])
         assert [await world.storage.wake_due(2) for _ in range(3)] == [2, 1, 0]
 
+    async def test_thousands_that_are_due_at_one_instant_are_woken_in_batches(self, world: World) -> None:
+        due_at = await _in(world, 10)
+        for _ in range(3):
+            await world.storage.start([a_run(due_at=due_at) for _ in range(700)])
+        await world.advance(11)
+        assert [await world.storage.wake_due(1000) for _ in range(4)] == [1000, 1000, 100, 0]
+
     async def test_a_held_run_has_no_timer(self, world: World) -> None:
         holder = await a_holder(world.storage)
         run = await holder.start(a_run())

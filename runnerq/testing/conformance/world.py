@@ -11,14 +11,13 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-import time
-import uuid
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
+from runnerq.ids import new_run_id, new_token
 from runnerq.persistence.protocol import Heart, Storage
 from runnerq.persistence.records import (
     Ask,
@@ -78,20 +77,9 @@ class World(Protocol):
 # --- builders ---------------------------------------------------------------------------------------------------------
 
 
-def new_id() -> str:
-    """A UUIDv7, greater than those made before it."""
-    now = time.time_ns()
-    fraction = now % 1_000_000 * 4096 // 1_000_000
-    return str(uuid.UUID(int=now // 1_000_000 << 80 | 7 << 76 | fraction << 64 | 2 << 62 | secrets.randbits(62)))
-
-
-def new_token() -> int:
-    return secrets.randbits(62) + 1
-
-
 def a_run(name: str = "order", **given: Any) -> NewRun:
     """A workflow to start."""
-    usual: dict[str, Any] = {"id": new_id(), "kind": "workflow", "version": 1, "queue": QUEUE, "input": "[]"}
+    usual: dict[str, Any] = {"id": new_run_id(), "kind": "workflow", "version": 1, "queue": QUEUE, "input": "[]"}
     return NewRun(name=name, **usual | given)
 
 

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import asyncpg
 
+from runnerq.persistence.postgres import PostgresStorage
 from runnerq.persistence.postgres.changes import Changes
 from runnerq.persistence.postgres.faults import told
 from runnerq.persistence.postgres.statements import Statements
@@ -26,21 +27,15 @@ T = TypeVar("T")
 GATE = 4242
 _GATE = f"(select pg_advisory_xact_lock_shared({GATE})::text as opened offset 0) as gate"
 
-# Where each statement has its snapshot and no lock yet: what its first rows are read from. A lock clause must not name the
-# gate, so that some of those change too.
+# Where each statement has its snapshot and no lock yet: what its first rows are read from. A lock clause must not name
+# the gate, so that some of those change too.
+_FIRST_ROWS = (
+    "    from rows from (\n        json_to_recordset($1",
+    "    from {gate} cross join rows from (\n        json_to_recordset($1",
+)
 _STOPS: dict[str, list[tuple[str, str]]] = {
-    "commit": [
-        (
-            "    from rows from (\n        json_to_recordset($1",
-            "    from {gate} cross join rows from (\n        json_to_recordset($1",
-        )
-    ],
-    "append": [
-        (
-            "    from rows from (\n        json_to_recordset($1",
-            "    from {gate} cross join rows from (\n        json_to_recordset($1",
-        )
-    ],
+    "commit": [_FIRST_ROWS],
+    "append": [_FIRST_ROWS],
     "send_signals": [("    from unnest($1::uuid[]", "    from {gate} cross join unnest($1::uuid[]")],
     "cancel_runs": [(" from unnest($1::uuid[])", " from {gate} cross join unnest($1::uuid[])")],
     "claim_runs": [("    from unnest($1::text[]", "    from {gate} cross join unnest($1::text[]")],
@@ -53,8 +48,6 @@ _STOPS: dict[str, list[tuple[str, str]]] = {
         ("    for update skip locked", "    for update of live skip locked"),
     ],
 }
-
-
 # A statement that is kept in a full and a cheaper form stops in both.
 _FORMS = {"commit": ("commit", "commit_plain")}
 
@@ -76,7 +69,8 @@ class _OneConnection:
 
     async def fetch(self, statement: str, *args: object) -> Sequence[Any]:
         with told():
-            return await self._connection.fetch(statement, *args)
+            found: Sequence[Any] = await self._connection.fetch(statement, *args)
+            return found
 
     fetch_quick = fetch
     fetch_impatiently = fetch
@@ -100,8 +94,11 @@ class _Silence:
         del wake
 
 
-def _writes(world: PostgresWorld, connection: asyncpg.Connection, replaced: dict[str, str]) -> Upkeep:
-    texts: Any = _Texts(world.postgres._statements, replaced)
+def writes_on(
+    storage: PostgresStorage, connection: asyncpg.Connection, replaced: dict[str, str] | None = None
+) -> Upkeep:
+    """The storage's writes over this connection, with other texts for some of its statements."""
+    texts: Any = _Texts(storage._statements, replaced or {})
     silence: Any = _Silence()
     one: Any = _OneConnection(connection)
     changes: Changes = silence
@@ -114,7 +111,7 @@ async def held_open(world: PostgresWorld) -> AsyncIterator[Upkeep]:
     connection = await asyncpg.connect(world.dsn)
     try:
         async with connection.transaction():
-            yield _writes(world, connection, {})
+            yield writes_on(world.postgres, connection)
     finally:
         await connection.close()
 
@@ -126,7 +123,7 @@ async def rolled_back(world: PostgresWorld) -> AsyncIterator[Upkeep]:
     try:
         transaction = connection.transaction()
         await transaction.start()
-        yield _writes(world, connection, {})
+        yield writes_on(world.postgres, connection)
         await transaction.rollback()
     finally:
         await connection.close()
@@ -163,7 +160,7 @@ async def stopped(world: PostgresWorld, name: str) -> AsyncIterator[Stopped]:
     connection = await asyncpg.connect(world.dsn)
     try:
         await holder.execute(f"select pg_advisory_lock({GATE})")
-        yield Stopped(_writes(world, connection, replaced), connection.get_server_pid(), holder, world)
+        yield Stopped(writes_on(world.postgres, connection, replaced), connection.get_server_pid(), holder, world)
     finally:
         await connection.close()
         await holder.close()

@@ -12,6 +12,7 @@ from datetime import timedelta
 import pytest
 import pytest_asyncio
 
+from runnerq.ids import new_token
 from runnerq.persistence.records import (
     GOING,
     Back,
@@ -36,7 +37,6 @@ from runnerq.testing.conformance.world import (
     a_turn,
     an_activity,
     look,
-    new_token,
     rows_of,
 )
 from tests.persistence.postgres.backend import PostgresWorld, a_world
@@ -499,6 +499,7 @@ class TestReaperAgainstTheLiving:
             writing = await gate.begin(gate.writes.commit([a_turn(run, GOING, rows=(a_row(0),))]))
             await world.advance(2)
             await world.storage.reap(reaper.id, new_token(), 10)
+            await reaper.take_again(run)
             await gate.go()
             assert await writing == [Verdict.LOST]
         assert await rows_of(world.storage, run.id) == []

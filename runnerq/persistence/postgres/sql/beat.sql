@@ -13,5 +13,5 @@ select now() as now, a.id is not null as alive, l.run_id::text, l.inbox, l.cance
 from (select) as one
 left join alive as a on true
 left join lateral (
-    select run_id, inbox, cancel from runnerq.live where worker_id = a.id and state = 'running' and inbox > 0
+    select run_id, inbox, cancel from runnerq.live where worker_id = a.id and state = 'running' and inbox > 0 offset 0
 ) as l on true

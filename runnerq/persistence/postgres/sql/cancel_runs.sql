@@ -60,7 +60,7 @@ with named as materialized (
         cancel = case when n.cancel_at is not null then coalesce($2::text, '') else live.cancel end,
         cancel_at = coalesce(n.cancel_at, live.cancel_at)
     from next as n
-    where live.run_id = any(array(select run_id from next))         -- probes the key whatever the planner makes of sizes
+    where live.run_id = any(array(select run_id from next))    -- probes the key, whatever the planner makes of sizes
       and live.run_id = n.run_id
     returning live.run_id, live.state, live.queue, live.worker_id, n.woken
 ), gone as (

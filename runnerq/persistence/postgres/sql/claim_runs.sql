@@ -1,20 +1,23 @@
 -- Lease up to $3 ready runs of the wanted (queue, served) pairs, smallest rank first, with all that is needed to go on.
 -- $1 queue text[]  $2 served text[]: the pairs, by place  $3 limit integer  $4 worker bigint
 -- $5 token bigint (fresh, the caller's)  $6 run uuid[]  $7 token bigint[]: parked runs whose generators the worker still
---    has, and the tokens they were parked under
--- Returns now and next_due in every row, and one row a run, or a single row with a null run_id. Rows of the journal are
---    left out where the run still carries the token given; `seen` is the inbox count of the snapshot that read the mail,
---    never the newer one of the lock.
+--    has, and the tokens they were parked under  $8 rank timestamptz[]  $9 run uuid[]: where in each pair's order to begin
+--    (null: at its beginning)
+-- Returns now, next_due and scanned (seconds it took to choose; null: nothing to choose from) in every row, and one row a
+--    run, or a single row with a null run_id. Rows of the journal are left out where the run still carries the token
+--    given; `seen` is the inbox count of the snapshot that read the mail, never the newer one of the lock.
 -- Choosing takes no lock. A run that was claimed and given back between the snapshot and the lock is left for the next
 --    claim, for its journal here is stale: its token, compared in both versions, tells.
 -- Locks the worker's row (key share: a reaper that takes it apart waits), then the live rows it takes, skipping locked ones.
 with candidate as materialized (
-    select c.run_id, c.token
-    from unnest($1::text[], $2::text[]) as w(queue, served)
+    select c.run_id, c.token, clock_timestamp() as at
+    from unnest($1::text[], $2::text[], $8::timestamptz[], $9::uuid[]) as w(queue, served, rank, run_id)
     cross join lateral (
         select run_id, rank, token
         from runnerq.live
         where state = 'pending' and due_at is null and queue = w.queue and served = w.served
+          and (rank, run_id) >= (
+              coalesce(w.rank, '-infinity'::timestamptz), coalesce(w.run_id, '00000000-0000-0000-0000-000000000000'::uuid))
         order by rank, run_id
         limit $3::integer * 2                           -- more than asked for, so that contention does not come back short
     ) as c
@@ -39,13 +42,15 @@ with candidate as materialized (
     update runnerq.live as live
     set state = 'running', token = $5, prior = live.token, worker_id = $4, started_at = coalesce(live.started_at, now())
     from chosen as c
-    where live.run_id = any(array(select run_id from chosen))       -- probes the key whatever the planner makes of sizes
+    where live.run_id = any(array(select run_id from chosen))    -- probes the key, whatever the planner makes of sizes
       and live.run_id = c.run_id
-    returning live.run_id, live.rank, live.priority, live.generation, live.crashes, live.cancel, live.wants_children, live.prior
+    returning live.run_id, live.rank, live.priority, live.generation, live.crashes, live.cancel, live.wants_children, live.prior,
+              live.served
 )
 select now() as now,
        (select due_at from runnerq.live where due_at is not null order by due_at limit 1) as next_due,
-       t.run_id::text, t.priority, t.generation, t.crashes, t.cancel, h.token is not null as resumed,
+       (select extract(epoch from max(at) - statement_timestamp())::double precision from candidate) as scanned,
+       t.run_id::text, t.rank, t.served, t.priority, t.generation, t.crashes, t.cancel, h.token is not null as resumed,
        r.kind, r.name, r.version, r.queue, r.input, r.created_at, coalesce(r.root_id, r.id)::text as root_id,
        r.parent_id::text, r.depth, r.key, r.metadata, r.options, s.inbox as seen,
        j.places, j.kinds, j.positions, j.ats, j."values", j.asks,

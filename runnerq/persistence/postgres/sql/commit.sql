@@ -14,7 +14,8 @@
 --    the loader makes a second statement, commit_plain, without it and without $7 to $14.
 -- Returns a row for each turn that is written: run_id; again (it was to park, but something has come since `seen`, so
 --    the run is still held); ready_queue (the run's, given back at once); own_worker (its holder: a child of it has ended in
---    this very commit); parent_queue (the end woke the parent); parent_worker (who holds the running parent). A turn that is missing was not written: judge_turns.sql says why.
+--    this very commit); parent_queue (the end woke the parent); parent_worker (who holds the running parent). A turn that is
+--    missing was not written: judge_turns.sql says why.
 -- Locks the live rows of the runs in the given order, then those of the parents of the ones that end, by id; never
 --    waits for either. Keys of new children are waited for: the caller sends such turns apart, under a lock timeout.
 with turn as materialized (
@@ -58,7 +59,8 @@ with turn as materialized (
     ) as l
 ), done as materialized (                               -- the turns that are written
     select h.n, h.run_id, h.token, h.generation, h.generation <> h.before as reborn, h.move, h.seen, h.status,
-           h.recovered and h.crashes > 0 as recovered, h.inbox, h.priority, h.parent_id, h.started_at, h.cancelled, clock_timestamp() as at
+           h.recovered and h.crashes > 0 as recovered, h.inbox, h.priority, h.parent_id, h.started_at, h.cancelled,
+           clock_timestamp() as at
     from held as h
     left join parent as p on h.move = 'end' and p.run_id = h.parent_id
     where h.holder = h.token and h.state = 'running'
@@ -187,7 +189,7 @@ with turn as materialized (
         wants_children = case when n.state = 'waiting' then n.children else live.wants_children end,
         parked_at = case when n.state = 'waiting' and live.state = 'running' then now() else live.parked_at end
     from next as n
-    where live.run_id = any(array(select run_id from next))         -- probes the key whatever the planner makes of sizes
+    where live.run_id = any(array(select run_id from next))    -- probes the key, whatever the planner makes of sizes
       and live.run_id = n.run_id
     returning live.run_id, live.state, live.queue, live.worker_id
 ), gone as (

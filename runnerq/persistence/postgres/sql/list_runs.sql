@@ -3,25 +3,17 @@
 -- $6 key_prefix text  $7 metadata text[] (patterns that the metadata's JSON text must match, all)  $8 parent uuid
 -- $9 root uuid  $10 since timestamptz  $11 until timestamptz; a null is no condition
 -- Returns the columns of a RunRecord.
--- Locks nothing. Three ways in, of which the parameters leave one open: all runs, a parent's, a root's; each comes by id.
+-- Locks nothing. Three ways in, of which the parameters leave one open: all runs, a parent's, a root's. It is planned anew
+--    each time, for what is given; run it with fetch_fresh.
 with chosen as (
-    (
-        select id from runnerq.run
-        where $8::uuid is null and $9::uuid is null and ($2::uuid is null or id < $2::uuid)
-        order by id desc
-    )
+    select id from runnerq.run
+    where $8::uuid is null and $9::uuid is null and ($2::uuid is null or id < $2::uuid)
     union all
-    (
-        select id from runnerq.run
-        where $8::uuid is not null and parent_id = $8::uuid and ($2::uuid is null or id < $2::uuid)
-        order by id desc
-    )
+    select id from runnerq.run
+    where $8::uuid is not null and parent_id = $8::uuid and ($2::uuid is null or id < $2::uuid)
     union all
-    (
-        select id from runnerq.run
-        where $8::uuid is null and $9::uuid is not null and root_id = $9::uuid and ($2::uuid is null or id < $2::uuid)
-        order by id desc
-    )
+    select id from runnerq.run
+    where $8::uuid is null and $9::uuid is not null and root_id = $9::uuid and ($2::uuid is null or id < $2::uuid)
     union all
     select id from runnerq.run                          -- a root's own row says null
     where $8::uuid is null and $9::uuid is not null and id = $9::uuid and root_id is null

@@ -57,9 +57,10 @@ with recursive holder(id) as (                          -- who holds anything: a
         due_at = case when b.crashes between 2 and $4::integer - 1 and not b.left_by_itself and live.cancel is null
                       then now() + (0.8 + 0.4 * random()) * 2 ^ (b.crashes - 2) * interval '1 second' end
     from lost as b
-    where live.run_id = any(array(select run_id from lost))         -- probes the key whatever the planner makes of sizes
+    where live.run_id = any(array(select run_id from lost))    -- probes the key, whatever the planner makes of sizes
       and live.run_id = b.run_id
     returning live.run_id, live.crashes, live.state, live.due_at, live.queue
 )
-select run_id::text, crashes, state = 'running' as held, case when state = 'pending' and due_at is null then queue end as ready_queue
+select run_id::text, crashes, state = 'running' as held,
+       case when state = 'pending' and due_at is null then queue end as ready_queue
 from moved

@@ -12,7 +12,7 @@ with held as materialized (
     update runnerq.live as live
     set state = 'pending', token = -live.token, prior = 0
     from held as h
-    where live.run_id = any(array(select run_id from held))         -- probes the key whatever the planner makes of sizes
+    where live.run_id = any(array(select run_id from held))    -- probes the key, whatever the planner makes of sizes
       and live.run_id = h.run_id
     returning live.queue
 )

@@ -41,7 +41,7 @@ with sent as materialized (
         due_at = case when n.woken then null else live.due_at end,
         rank = case when n.woken then n.rank else live.rank end
     from next as n
-    where live.run_id = any(array(select run_id from next))         -- probes the key whatever the planner makes of sizes
+    where live.run_id = any(array(select run_id from next))    -- probes the key, whatever the planner makes of sizes
       and live.run_id = n.run_id
     returning live.run_id, live.state, live.queue, live.worker_id, n.woken
 )

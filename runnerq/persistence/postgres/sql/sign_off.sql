@@ -4,7 +4,6 @@
 with worker as materialized (
     select id from runnerq.worker where id = $1 for update
 )
-update runnerq.worker as w
-set left_at = coalesce(w.left_at, now()), reaped_at = coalesce(w.reaped_at, now())
-from worker
-where w.id = worker.id
+update runnerq.worker
+set left_at = coalesce(left_at, now()), reaped_at = coalesce(reaped_at, now())
+where id = (select id from worker)

@@ -70,7 +70,7 @@ with place as materialized (
                else now() - case h.priority when 0 then interval '1 hour' when 1 then interval '10 minutes'
                                             when 2 then interval '0' else interval '-10 minutes' end end
     from held as h
-    where live.run_id = any(array(select run_id from held where same))
+    where live.run_id = any(array(select run_id from held where same))    -- probes the key, whatever the planner makes of sizes
       and live.run_id = h.run_id
     returning live.run_id, h.fault, live.queue
 )

@@ -29,7 +29,7 @@ with candidate as materialized (
                                        when 2 then interval '0' else interval '-10 minutes' end
     from held as h
     where live.run_id = any(array(select run_id from held where state = 'blocked'))
-      and live.run_id = h.run_id and h.state = 'blocked'
+      and live.run_id = h.run_id
     returning live.queue
 )
 select queue, count(*)::integer as how_many from moved group by queue

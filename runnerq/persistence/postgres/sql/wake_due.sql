@@ -15,7 +15,7 @@ with due as materialized (
         rank = d.due_at - case d.priority when 0 then interval '1 hour' when 1 then interval '10 minutes'
                                           when 2 then interval '0' else interval '-10 minutes' end
     from due as d
-    where live.run_id = any(array(select run_id from due))          -- probes the key whatever the planner makes of sizes
+    where live.run_id = any(array(select run_id from due))    -- probes the key, whatever the planner makes of sizes
       and live.run_id = d.run_id
     returning live.queue
 )

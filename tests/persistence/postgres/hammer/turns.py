@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from runnerq.ids import new_run_id
 from runnerq.persistence.records import (
     GOING,
     MANY_CHILDREN,
@@ -22,6 +23,7 @@ from runnerq.persistence.records import (
     Back,
     Claimed,
     End,
+    Ended,
     Inbox,
     Mail,
     Move,
@@ -31,7 +33,6 @@ from runnerq.persistence.records import (
     Stuck,
     Turn,
 )
-from runnerq.testing.conformance.world import new_id
 from runnerq.workflow.journal import Row
 
 LENGTH = 8
@@ -42,13 +43,15 @@ COUNTS = (1, 1, 1, 3, 3, MANY_CHILDREN + 1)
 QUEUE = "q"
 NAMES = ("a", "b")
 CHANNELS = ("s0", "s1", "s2")
+PAIRS = tuple((QUEUE, f"{name}@1") for name in NAMES)
+SERVED = tuple(served for _, served in PAIRS)
 BUILD, NEXT_BUILD = "b1", "b2"
 MOVING = frozenset({"step", "signal", "children", "slept", "retried", "unstuck", "published"})
 
 
 def chance(run_id: str, position: int, salt: int = 0) -> float:
     """The same number for the same place, in whatever process."""
-    return random.Random(zlib.crc32(f"{run_id}/{position}/{salt}".encode())).random()  # noqa: S311 - no secret
+    return random.Random(zlib.crc32(f"{run_id}/{position}/{salt}".encode())).random()
 
 
 @dataclass(slots=True)
@@ -103,7 +106,7 @@ class Held:
             return self._turn(End(status="cancelled", reason="asked", cancel_requested=True))
         position = sum(entry["kind"] in MOVING for entry in self.entries)
         if position >= LENGTH:
-            status = "completed" if chance(self.run.id, 99) < 0.8 else "failed"
+            status: Ended = "completed" if chance(self.run.id, 99) < 0.8 else "failed"
             return self._turn(End(status=status, result=json.dumps(self.run.id)))
         last = self.entries[-1]["kind"] if self.entries else ""
         match last:
@@ -144,9 +147,7 @@ class Held:
         return self._turn(Park(signals=(channel,), due_at=due_at))
 
     def _spawn(self, position: int) -> Turn:
-        count = random.Random(zlib.crc32(f"{self.run.id}{position}".encode())).choice(
-            (1, 1, 1, 3, 3, MANY_CHILDREN + 1)
-        )
+        count = COUNTS[int(chance(self.run.id, position, 8) * len(COUNTS))]
         if self.run.depth == DEPTH - 1:
             count = min(count, 2)
         children = tuple(self._child(position, index) for index in range(count))
@@ -159,7 +160,7 @@ class Held:
     def _child(self, position: int, index: int) -> NewRun:
         keyed = chance(self.run.id, position, 20 + index) < 0.1
         return NewRun(
-            id=new_id(),
+            id=new_run_id(),
             kind="workflow",
             name=NAMES[index % 2],
             version=1,

@@ -1,0 +1,86 @@
+"""Where claims begin while dead rows slow the walk to what is ready."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from runnerq.persistence.postgres.floors import SLOW, SPAN, Floors
+from runnerq.persistence.records import Priority
+from runnerq.testing.conformance.world import Holder, a_holder, a_run
+from tests.persistence.postgres.backend import PostgresWorld, a_world
+
+PAIR, OTHER = ("q", "order@1"), ("q", "work")
+AT = datetime(2025, 6, 1, tzinfo=UTC)
+LONG = 2 * SLOW
+
+
+def _taken(rank: datetime, run_id: str) -> dict[str, object]:
+    return {"queue": "q", "served": "order@1", "rank": rank, "run_id": run_id}
+
+
+def test_claims_begin_at_the_beginning() -> None:
+    floors = Floors()
+    floors.took([_taken(AT, "a")])
+    floors.walked(SLOW / 2, now=0.0)
+    assert floors.begin([PAIR], now=0.0) == [None]
+
+
+def test_after_a_slow_walk_they_begin_where_the_last_one_ended() -> None:
+    floors = Floors()
+    floors.walked(LONG, now=0.0)
+    floors.took([_taken(AT, "a"), _taken(AT + timedelta(1), "b")])
+    assert floors.begin([PAIR, OTHER], now=0.0) == [(AT + timedelta(1), "b"), None]
+
+
+def test_they_begin_at_the_beginning_again_after_ten_times_as_long_as_the_walk_took() -> None:
+    floors = Floors()
+    floors.walked(LONG, now=100.0)
+    floors.took([_taken(AT, "a")])
+    assert floors.begin([PAIR], now=100.0 + SPAN * LONG * 0.99) == [(AT, "a")]
+    assert floors.begin([PAIR], now=100.0 + SPAN * LONG) == [None]
+
+
+def test_a_quick_walk_ends_it() -> None:
+    floors = Floors()
+    floors.took([_taken(AT, "a")])
+    floors.walked(LONG, now=0.0)
+    floors.walked(None, now=0.0)
+    assert floors.begin([PAIR], now=0.0) == [None]
+
+
+class TestClaims:
+    """A storage for which every walk is slow, so that its floors hold for ever."""
+
+    @pytest.fixture
+    async def world(self, database: str) -> AsyncIterator[PostgresWorld]:
+        async with a_world(database) as world:
+            world.postgres._floors = Floors(slow=-1e9)
+            world.postgres._floors.walked(1e9, now=0.0)
+            yield world
+
+    @pytest.fixture
+    async def holder(self, world: PostgresWorld) -> Holder:
+        return await a_holder(world.storage)
+
+    async def test_a_claim_goes_on_where_the_last_one_ended(self, world: PostgresWorld, holder: Holder) -> None:
+        first, second, third = (a_run() for _ in range(3))
+        for run in (first, second, third):
+            await world.storage.start([run])
+        assert [run.id for run in (await holder.claim(1)).runs] == [first.id]
+        urgent = a_run(priority=Priority.CRITICAL)
+        await world.storage.start([urgent])
+        assert [run.id for run in (await holder.claim(1)).runs] == [second.id]
+
+    async def test_a_claim_that_would_come_back_short_begins_anew(self, world: PostgresWorld, holder: Holder) -> None:
+        first, second = a_run(), a_run()
+        for run in (first, second):
+            await world.storage.start([run])
+        assert [run.id for run in (await holder.claim(1)).runs] == [first.id]
+        urgent = a_run(priority=Priority.CRITICAL)
+        await world.storage.start([urgent])
+        claim = await holder.claim(5)
+        assert [run.id for run in claim.runs] == [urgent.id, second.id]
+        assert len({run.token for run in claim.runs}) == 1

@@ -1,0 +1,170 @@
+"""The schema: made, checked, refused, and made by several at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from urllib.parse import urlsplit, urlunsplit
+from uuid import uuid4
+
+import asyncpg
+import pytest
+
+from runnerq.errors import ConfigurationError, SchemaError
+from runnerq.persistence.postgres import PostgresStorage
+from runnerq.persistence.postgres.statements import migrations
+from runnerq.testing.conformance.world import COMPLETED, a_holder, a_run, look
+from tests.postgres import execute, run_apart
+
+NEWEST = max(migrations())
+
+
+async def test_opening_makes_the_schema_and_opening_again_leaves_it(database: str) -> None:
+    for _ in range(2):
+        async with _opened(PostgresStorage(database)) as storage:
+            await storage.start([a_run()])
+    async with _connected(database) as connection:
+        applied = await connection.fetch("select version, name from runnerq.migration order by version")
+        assert [tuple(row) for row in applied] == [(number, file.stem) for number, file in migrations().items()]
+        assert await connection.fetchval("select count(*) from runnerq.run") == 2
+
+
+async def test_the_numbers_of_migrations_have_no_gap() -> None:
+    assert list(migrations()) == list(range(1, NEWEST + 1))
+
+
+async def test_first_starts_at_once_are_safe(database: str) -> None:
+    storages = [PostgresStorage(database) for _ in range(5)]
+    await asyncio.gather(*(storage.open() for storage in storages))
+    await asyncio.gather(*(storage.start([a_run()]) for storage in storages))
+    await asyncio.gather(*(storage.close() for storage in storages))
+
+
+async def test_a_first_start_that_fails_leaves_nothing(database: str) -> None:
+    # A table in the way of the last statements of the first migration.
+    await execute(database, "create schema runnerq; create table runnerq.sweep (mine text)")
+    with pytest.raises(SchemaError, match=r"could not be migrated.*sweep"):
+        await PostgresStorage(database).open()
+    async with _connected(database) as connection:
+        tables = await connection.fetch("select tablename from pg_tables where schemaname = 'runnerq'")
+        assert [row["tablename"] for row in tables] == ["sweep"]
+
+
+async def test_two_schemas_of_one_database_have_nothing_in_common(database: str) -> None:
+    one, other = PostgresStorage(database), PostgresStorage(database, schema="order")
+    async with _opened(one), _opened(other):
+        new = a_run(key="k")
+        await one.start([new])
+        assert await other.run(new.id) is None
+        assert await other.by_key("order", "k") is None
+        holder = await a_holder(other)
+        run = await holder.start(a_run(key="k"))
+        await holder.commit(run, COMPLETED)
+        assert (await look(other, run.id)).status == "completed"
+        assert (await look(one, new.id)).status == "pending"
+
+
+async def test_a_schema_that_is_missing_is_an_error_where_it_may_only_be_checked(database: str) -> None:
+    with pytest.raises(SchemaError, match=r"schema 'runnerq' is missing.*migrate=True"):
+        await PostgresStorage(database, migrate=False).open()
+    async with _connected(database) as connection:
+        assert await connection.fetchval("select to_regnamespace('runnerq')") is None
+
+
+async def test_a_schema_that_is_there_is_checked(database: str) -> None:
+    async with _opened(PostgresStorage(database)):
+        pass
+    async with _opened(PostgresStorage(database, migrate=False)) as storage:
+        await storage.start([a_run()])
+
+
+@pytest.mark.parametrize("migrate", [True, False])
+async def test_a_schema_newer_than_the_code_is_refused(database: str, migrate: bool) -> None:
+    async with _opened(PostgresStorage(database)):
+        pass
+    await execute(database, f"insert into runnerq.migration (version, name) values ({NEWEST + 1}, 'later')")
+    with pytest.raises(SchemaError, match=rf"at version {NEWEST + 1} .* none beyond {NEWEST}.*upgrade"):
+        await PostgresStorage(database, migrate=migrate).open()
+
+
+async def test_a_schema_older_than_the_code_is_an_error_where_it_may_only_be_checked(database: str) -> None:
+    async with _opened(PostgresStorage(database)):
+        pass
+    await execute(database, "delete from runnerq.migration")
+    with pytest.raises(SchemaError, match="migrate=True"):
+        await PostgresStorage(database, migrate=False).open()
+
+
+class TestAnOrdinaryRole:
+    """A role that may connect and nothing else."""
+
+    @pytest.fixture
+    def role(self, database: str) -> Iterator[str]:
+        """Its DSN."""
+        with _a_role(database) as dsn:
+            yield dsn
+
+    async def test_it_is_told_that_it_may_not_make_the_schema(self, role: str) -> None:
+        with pytest.raises(SchemaError, match="may not create or change the tables of schema 'runnerq'"):
+            await PostgresStorage(role).open()
+
+    async def test_it_is_told_that_it_may_not_use_the_schema(self, role: str, database: str) -> None:
+        async with _opened(PostgresStorage(database)):
+            pass
+        with pytest.raises(SchemaError, match="not open to this role"):
+            await PostgresStorage(role, migrate=False).open()
+
+    @pytest.mark.parametrize("migrate", [True, False])
+    async def test_it_works_on_a_schema_that_is_there_without_the_right_to_create(
+        self, role: str, database: str, migrate: bool
+    ) -> None:
+        async with _opened(PostgresStorage(database)):
+            pass
+        name = urlsplit(role).username
+        await execute(
+            database,
+            f"grant usage on schema runnerq to {name};"
+            f"grant select, insert, update, delete on all tables in schema runnerq to {name}",
+        )
+        async with _opened(PostgresStorage(role, migrate=migrate)) as storage:
+            holder = await a_holder(storage)
+            run = await holder.start(a_run())
+            await holder.commit(run, COMPLETED)
+            assert (await look(storage, run.id)).status == "completed"
+
+
+@pytest.mark.parametrize("name", ["", "Orders", "1st", "a-b", "a.b", 'a"b', "pg_mine", "x" * 49, "naïve"])
+def test_a_name_that_cannot_be_a_schemas_is_refused(name: str) -> None:
+    with pytest.raises(ConfigurationError, match="cannot be used"):
+        PostgresStorage("postgresql://nowhere", schema=name)
+
+
+@asynccontextmanager
+async def _opened(storage: PostgresStorage) -> AsyncIterator[PostgresStorage]:
+    await storage.open()
+    try:
+        yield storage
+    finally:
+        await storage.close()
+
+
+@asynccontextmanager
+async def _connected(dsn: str) -> AsyncIterator[asyncpg.Connection]:
+    connection = await asyncpg.connect(dsn)
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+@contextmanager
+def _a_role(dsn: str) -> Iterator[str]:
+    name = f"rqtest_{uuid4().hex[:12]}"
+    run_apart(execute(dsn, f"create role {name} login password 'secret'"))
+    parts = urlsplit(dsn)
+    _, at, host = parts.netloc.rpartition("@")
+    try:
+        yield urlunsplit(parts._replace(netloc=f"{name}:secret{at or '@'}{host}"))
+    finally:
+        run_apart(execute(dsn, f"drop owned by {name}; drop role {name}"))
