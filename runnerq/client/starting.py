@@ -19,7 +19,7 @@ from runnerq.workflow.declare import ActivityDeclaration, WorkflowDeclaration, d
 
 
 class Target(msgspec.Struct, frozen=True):
-    """What is to be started, as it was declared. ``takes`` is None where its parameters are not known."""
+    """What is to be started, as declared; an activity has version 0. ``takes`` is None where it is not known."""
 
     kind: Kind
     name: str
@@ -60,7 +60,7 @@ def target_of(fn: Callable[..., Any]) -> Target:
             return Target(
                 kind="activity",
                 name=declared.name,
-                version=1,
+                version=0,
                 queue=declared.queue or DEFAULT_QUEUE,
                 priority=Priority.NORMAL if declared.priority is None else declared.priority,
                 metadata={},

@@ -1,4 +1,4 @@
-"""The storage protocol: Storage = Runs (writes) + Reads + Changes + heart(). The runtime and the client know nothing else.
+"""The storage protocol: Storage = Runs (writes) + Reads + Changes + heart(). Runtime and client know nothing else.
 
 Rules that every backend keeps (``runnerq.testing.conformance`` is the definition)
 - A commit is atomic per turn; a batch may be split, a turn may not.
@@ -50,33 +50,33 @@ class Runs(Protocol):
 
         Claiming an idempotency key (per name and key) and creating the run are one commit; concurrent callers MUST make
         one run. By ``on_duplicate``, where another run holds the key: ``return_existing`` answers the holder;
-        ``no_reuse`` answers the holder, ``refused``; ``allow_reuse`` creates and moves the key; ``allow_reuse_on_failure``
-        does so only where the holder ended as failed, dead_letter or cancelled, else answers it, ``refused``. A key given
-        twice in one call is the first one's. Repeating a start with the same ids is harmless (``created`` is True for
-        the id's own run whenever the given id is the one that stands).
+        ``no_reuse`` answers the holder, ``refused``; ``allow_reuse`` creates and moves the key;
+        ``allow_reuse_on_failure`` does so only where the holder ended as failed, dead_letter or cancelled, else answers
+        it, ``refused``. A key given twice in one call is the first one's. Repeating a start with the same ids is
+        harmless (``created`` is True for the id's own run whenever the given id is the one that stands).
         """
         ...
 
     async def claim(self, request: ClaimRequest) -> Claim:
         """Lease up to ``limit`` ready runs of the pairs, smallest rank first.
 
-        A run that was claimed and given back since the statement's snapshot MUST be left for the next claim: its journal
-        would be stale. The claim MUST take nothing for a worker that is not registered or was reaped.
+        A run that was claimed and given back since the statement's snapshot MUST be left for the next claim: its
+        journal would be stale. The claim MUST take nothing for a worker that is not registered or was reaped.
         """
         ...
 
     async def commit(self, turns: Sequence[Turn]) -> list[Verdict]:
         """Write the turns (at most one a run) and say for each, in order, whether it counted.
 
-        DONE: written. LOST: the token is not the run's; nothing changed. BUSY: the run, or the parent its end would tell,
-        is held by someone's open transaction; nothing was written, send it again. AGAIN: a park, written but for its
-        move, whose mailbox has moved: the run is still running. A turn sent again gets the verdict it got: AGAIN if it
-        was a park and the run is still running under this token, else DONE, also after the run's end.
+        DONE: written. LOST: the token is not the run's; nothing changed. BUSY: the run, or the parent its end would
+        tell, is held by someone's open transaction; nothing was written, send it again. AGAIN: a park, written but for
+        its move, whose mailbox has moved: the run is still running. A turn sent again gets the verdict it got: AGAIN if
+        it was a park and the run is still running under this token, else DONE, also after the run's end.
 
         An End tells the parent: its inbox counts up, and it becomes ready if it is parked and its ``needs`` are met, or
         the child did not complete and is wanted. A child whose key another run holds ends at once as failed, with a
-        KeyTaken failure, and tells its parent so. ``settled`` and End drop attempts; End drops unread nothing: unread
-        signals stay. A Stuck adds its build to the run's block; ends and take-ups drop the block.
+        KeyTaken failure, and tells its parent so. ``settled`` and End drop attempts; unread signals
+        stay. A Stuck adds its build to the run's block; ends and take-ups drop the block.
         """
         ...
 
@@ -126,8 +126,8 @@ class Runs(Protocol):
 
     async def reap(self, worker_id: int, token: int, limit: int) -> list[Reaped]:
         """Take the runs of workers that are gone: lease run out, or the beat's connection visibly gone and no beat for
-        3 s. Under CRASH_CAP crashes they go back to ready (the first at once, the next after 1, 2, 4 s, with jitter); at
-        the cap they stay held, by ``worker_id`` under ``token``, to be ended. Those workers are marked reaped."""
+        3 s. Under CRASH_CAP crashes they go back to ready (the first at once, the next after 1, 2, 4 s, with jitter);
+        at the cap they stay held, by ``worker_id`` under ``token``, to be ended. Those workers are marked reaped."""
         ...
 
 

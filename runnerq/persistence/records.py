@@ -30,7 +30,7 @@ CRASH_CAP = 5
 
 
 class Status(StrEnum):
-    """What a run is doing. The first four and the last four are stored; two are shown for a pending run with a due time."""
+    """What a run is doing. The first four and the last four are stored; a pending run due later shows the other two."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -61,7 +61,7 @@ class Priority(IntEnum):
 
 
 HEAD_START = {0: 3600, 1: 600, 2: 0, 3: -600}
-"""Seconds by priority; ``rank`` is the time a run became ready minus this. Kept equal in the SQL (function-free case)."""
+"""Seconds by priority; ``rank`` is the time a run became ready minus this. The SQL says the same, in a ``case``."""
 
 
 class Struct(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,8 +151,8 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
 
 class Attempt(Struct, frozen=True, kw_only=True):
-    """The last failed attempt at a step (or, with position ``""``, at an activity run). ``number`` counts the failures so
-    far, ``next_at`` says when the next attempt is due, ``details`` are the last heartbeat details."""
+    """The last failed attempt at a step (or, with position ``""``, at an activity run). ``number`` counts the failures
+    so far, ``next_at`` says when the next attempt is due, ``details`` are the last heartbeat details."""
 
     position: str
     number: int
@@ -213,8 +213,8 @@ class Going(Struct, frozen=True, tag=True):
 
 
 class Park(Struct, frozen=True, kw_only=True, tag=True):
-    """The run waits, with no live task. It is woken by a signal of ``signals``; by ``needs`` ends of ``children`` (of any
-    child, where None), at once by one that did not complete; by a cancel; and at ``due_at``."""
+    """The run waits, with no live task. It is woken by a signal of ``signals``; by ``needs`` ends of ``children`` (of
+    any child, where None), at once by one that did not complete; by a cancel; and at ``due_at``."""
 
     due_at: datetime | None = None
     signals: tuple[str, ...] = ()
@@ -223,14 +223,14 @@ class Park(Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Back(Struct, frozen=True, kw_only=True, tag=True):
-    """The run is given back to its queue, at once or at ``due_at``: an orderly stop, or the next attempt of an activity."""
+    """The run is given back to its queue, at once or at ``due_at``: an orderly stop, or an activity's next attempt."""
 
     due_at: datetime | None = None
 
 
 class Stuck(Struct, frozen=True, kw_only=True, tag=True):
-    """The run is blocked: nothing of it runs until a worker of another build, or a person, takes it up. ``build`` is the
-    build that could not follow it, or None for a fault of the worker, which is tried again at ``retry_at``."""
+    """The run is blocked: nothing of it runs until a worker of another build, or a person, takes it up. ``build`` is
+    the build that could not follow it, or None for a fault of the worker, which is tried again at ``retry_at``."""
 
     message: str
     build: str | None
@@ -343,7 +343,7 @@ class WorkerRow(Struct, frozen=True, kw_only=True):
 
 
 class Arrival(Struct, frozen=True, kw_only=True):
-    """A held run whose inbox has counted something: ``inbox`` is the count now, ``cancel`` a requested cancel's reason."""
+    """A held run whose inbox has counted something: ``inbox`` is the count now, ``cancel`` the reason of a cancel."""
 
     run_id: str
     inbox: int

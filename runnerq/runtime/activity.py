@@ -3,37 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, assert_never
 
 import msgspec
 
 from runnerq.errors import DecodingError, StorageRefused
-from runnerq.persistence.records import Arrival, Back, Claimed, End, Move, Stuck, Turn, Verdict
+from runnerq.persistence.records import Arrival, Back, Claimed, End, Ended, Move, Stuck, Turn, Verdict
 from runnerq.runtime.attempts import Call, Result, Running
 from runnerq.runtime.current import Current
+from runnerq.runtime.parts import Parts
 from runnerq.runtime.registry import Target
-from runnerq.runtime.services import Services
 from runnerq.runtime.steps import Again, Answered, Asking, CutOff, Failed, follow, limits_in
 
 
 class HeldActivity:
     """One claimed activity run."""
 
-    __slots__ = ("_asking", "_cancel", "_claimed", "_running", "_services", "_target", "_turn", "run_id", "token")
+    __slots__ = ("_asking", "_cancel", "_claimed", "_parts", "_running", "_target", "run_id", "token")
 
-    def __init__(self, claimed: Claimed, target: Target, services: Services) -> None:
+    def __init__(self, claimed: Claimed, target: Target, parts: Parts) -> None:
         self.run_id = claimed.id
         self.token = claimed.token
         self._claimed = claimed
         self._target = target
-        self._services = services
+        self._parts = parts
         self._running: Running | None = None
         self._cancel = claimed.cancel
         self._asking: Asking | None = None
-        self._turn: Turn | None = None
 
     def begin(self) -> None:
-        claimed, target, services = self._claimed, self._target, self._services
+        claimed, target, parts = self._claimed, self._target, self._parts
         if claimed.cancel is not None:
             self._write(End(status="cancelled", reason=claimed.cancel or None, cancel_requested=True))
             return
@@ -49,11 +49,11 @@ class HeldActivity:
             limits=limits,
         )
         try:
-            args, kwargs = services.codec.decode_call(
+            args, kwargs = parts.codec.decode_call(
                 claimed.input, target.signature, f"the input of activity {claimed.name!r}, run {claimed.id}"
             )
         except DecodingError as error:
-            self._write(Stuck(message=str(error), build=services.build, position=""))
+            self._write(Stuck(message=str(error), build=parts.build, position=""))
             return
         timeout = limits.timeout
         current = Current(
@@ -66,20 +66,17 @@ class HeldActivity:
             kind="activity",
             metadata={} if claimed.metadata is None else msgspec.json.decode(claimed.metadata),
             timeout=timeout,
-            clock=services.time.now,
-            client=services.client,
+            clock=parts.time.now,
+            client=parts.client,
             is_async=target.signature.is_async,
         )
         call = Call(target.fn, args, kwargs, target.signature.is_async, timeout, current)
-        self._running = services.attempts.start(call, self._ended)
+        self._running = parts.attempts.start(call, self._ended)
 
     def hear(self, arrival: Arrival) -> None:
         if arrival.cancel is not None and self._cancel is None and self._running is not None:
             self._cancel = arrival.cancel
             self._running.cancel(arrival.cancel)
-
-    def nudge(self) -> None:
-        """A cancel is heard with the next beat; nothing else can come for it."""
 
     def stop(self) -> None:
         """It is let finish; the worker's grace bounds it."""
@@ -93,14 +90,14 @@ class HeldActivity:
         if self._running is None or self._asking is None:
             return
         self._running = None
-        services = self._services
+        parts = self._parts
         asked = self._cancel is not None
-        followed = follow(result, self._asking, services.codec, services.modules, services.time.now())
+        followed = follow(result, self._asking, parts.codec, parts.modules, parts.time.now())
         match followed:
             case Answered(text):
                 self._write(End(status="completed", result=text, cancel_requested=asked))
             case Failed(error, exhausted):
-                status: Any = "dead_letter" if exhausted else "failed"
+                status: Ended = "dead_letter" if exhausted else "failed"
                 self._write(
                     End(status=status, error=error, reason="attempts" if exhausted else None, cancel_requested=asked)
                 )
@@ -123,15 +120,13 @@ class HeldActivity:
         self._submit(self._made(move))
 
     def _submit(self, turn: Turn) -> None:
-        self._turn = turn
-        self._services.writer.submit(turn, self._written)
+        self._parts.writer.submit(turn, partial(self._written, turn.move))
 
-    def _written(self, answer: Verdict | StorageRefused) -> None:
-        services = self._services
-        if isinstance(answer, StorageRefused) and not isinstance(self._turn and self._turn.move, Stuck):
-            self._write(Stuck(message=f"the storage refuses the result: {answer}", build=services.build))
+    def _written(self, move: Move, answer: Verdict | StorageRefused) -> None:
+        parts = self._parts
+        if isinstance(answer, StorageRefused) and not isinstance(move, Stuck):
+            self._write(Stuck(message=f"the storage refuses the result: {answer}", build=parts.build))
             return
-        move = None if self._turn is None else self._turn.move
         if isinstance(move, Back) and move.due_at is not None:
-            services.expect(services.time.until(move.due_at))
-        services.released(self)
+            parts.expect(parts.time.until(move.due_at))
+        parts.released(self)

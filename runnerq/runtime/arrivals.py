@@ -44,7 +44,7 @@ class TimeCame(msgspec.Struct, frozen=True):
     leaf: Leaf
 
 
-Arrival: TypeAlias = SignalCame | ChildEnded | TimeCame
+Came: TypeAlias = SignalCame | ChildEnded | TimeCame
 
 
 class Arrivals:
@@ -98,7 +98,7 @@ class Arrivals:
                 self._count += 1
                 heappush(self._heap, (found[0], _path(leaf.position), self._count, leaf))
 
-    def next(self, leaves: dict[str, Leaf], now: datetime) -> Arrival | None:
+    def next(self, leaves: dict[str, Leaf], now: datetime) -> Came | None:
         """The next arrival for a command that is still open; a signal it brings is taken."""
         while self._heap:
             at, path, _, leaf = heappop(self._heap)
@@ -129,7 +129,7 @@ class Arrivals:
             and (self.read_at is None or self.read_at < deadline)
         )
 
-    def _look(self, leaf: Leaf, now: datetime) -> tuple[datetime, Arrival] | None:
+    def _look(self, leaf: Leaf, now: datetime) -> tuple[datetime, Came] | None:
         kind = leaf.command.kind
         deadline = leaf.asked.deadline
         if kind == "signal":

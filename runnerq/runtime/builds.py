@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterable
 from hashlib import blake2b
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 from runnerq.serialization.signatures import layers
@@ -32,16 +33,22 @@ def _digest(functions: Iterable[Callable[..., Any]]) -> str:
     for fn in functions:
         inner = layers(fn)[-1]
         module = sys.modules.get(getattr(inner, "__module__", ""))
-        files.update(dict.fromkeys(_sources(module)))
+        found = _sources(module)
+        files.update(dict.fromkeys(found))
         code = getattr(inner, "__code__", None)
-        if not files and code is not None:
+        if not found and code is not None:
             # Typed at a prompt: there is no file, so the code itself stands for it.
-            digest.update(code.co_code)
-            digest.update(repr(code.co_names).encode())
+            digest.update(_of_code(code))
     for path in sorted(files)[:MOST_FILES]:
         digest.update(path.name.encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()
+
+
+def _of_code(code: CodeType) -> bytes:
+    inner = [each for each in code.co_consts if isinstance(each, CodeType)]
+    plain = [each for each in code.co_consts if not isinstance(each, CodeType)]
+    return b"".join([code.co_code, repr((code.co_names, plain)).encode(), *map(_of_code, inner)])
 
 
 def _sources(module: Any) -> list[Path]:

@@ -24,6 +24,11 @@ def jittered(seconds: float, by: float = 0.2) -> float:
     return seconds * random.uniform(1 - by, 1 + by)  # noqa: S311 - spreads load, hides nothing
 
 
+def away(tries: int) -> float:
+    """Seconds to wait before a storage that has not answered so many times in a row is asked again."""
+    return doubling(tries, 0.05, 5.0)
+
+
 def doubling(tries: int, first: float, most: float) -> float:
     """Seconds to wait after so many tries in a row (from 1): ``first``, twice that, and so on to ``most``, jittered."""
     return jittered(min(first * 2.0 ** min(tries - 1, 60), most))

@@ -8,15 +8,16 @@ from typing import Any
 import msgspec
 
 from runnerq.errors import ConfigurationError, UsageError
-from runnerq.persistence.records import Claimed, NewRun, NewSignal
+from runnerq.persistence.records import Claimed, NewRun, NewSignal, Priority
 from runnerq.runtime.attempts import Call
 from runnerq.runtime.current import Current, idempotency_key
 from runnerq.runtime.facts import StepFacts
+from runnerq.runtime.parts import Parts
 from runnerq.runtime.registry import Target
-from runnerq.runtime.services import Services
 from runnerq.runtime.steps import Asking
 from runnerq.workflow.commands import Command, SendSpec
 from runnerq.workflow.declare import check_name
+from runnerq.workflow.options import CallOptions
 from runnerq.workflow.tree import Leaf
 
 
@@ -38,7 +39,7 @@ def asking_of(leaf: Leaf, facts: StepFacts, run_id: str, failures: int) -> Askin
 
 
 def call_of(
-    leaf: Leaf, facts: StepFacts, claimed: Claimed, metadata: Mapping[str, Any], services: Services, failures: int
+    leaf: Leaf, facts: StepFacts, claimed: Claimed, metadata: Mapping[str, Any], parts: Parts, failures: int
 ) -> Call:
     """The next attempt of a step."""
     command = leaf.command
@@ -53,8 +54,8 @@ def call_of(
         kind=command.kind,
         metadata=metadata,
         timeout=timeout,
-        clock=services.time.now,
-        client=services.client,
+        clock=parts.time.now,
+        client=parts.client,
         is_async=facts.is_async,
     )
     if command.fn is None:
@@ -62,20 +63,30 @@ def call_of(
     return Call(command.fn, command.args, command.kwargs, facts.is_async, timeout, current)
 
 
-def check_child(services: Services, command: Command[Any]) -> None:
+def check_child(parts: Parts, command: Command[Any]) -> None:
     """Raise UsageError or EncodingError, for the user's line, if this can be no child."""
     if command.fn is None:
         raise AssertionError(f"{command!r} starts nothing")
     try:
-        target = services.registry.target(command.fn)
-        if command.options.queue is not None:
-            check_name(command.options.queue, "queue=")
+        target = parts.registry.target(command.fn)
+        _check_options(command.options)
     except ConfigurationError as error:
         raise UsageError(f"{command!r} cannot be asked for: {error}") from error
-    _metadata(command, target, services)
+    _metadata(command, target, parts)
 
 
-def _metadata(command: Command[Any], target: Target, services: Services) -> str | None:
+def _check_options(options: CallOptions) -> None:
+    if options.queue is not None:
+        check_name(options.queue, "queue=")
+    if options.priority is not None and options.priority not in set(Priority):
+        raise ConfigurationError(f"priority={options.priority!r} is not a Priority: CRITICAL, HIGH, NORMAL or LOW")
+    if options.at is not None and options.at.utcoffset() is None:
+        raise ConfigurationError(f"at={options.at!r} has no time zone: add tzinfo, such as datetime.UTC")
+    if options.at is not None and options.delay is not None:
+        raise ConfigurationError("delay= and at= both say when the run is due: give one of them")
+
+
+def _metadata(command: Command[Any], target: Target, parts: Parts) -> str | None:
     metadata: Mapping[Any, Any] | None = command.options.metadata
     if metadata is None:
         metadata = getattr(target.declaration, "metadata", None)
@@ -83,15 +94,15 @@ def _metadata(command: Command[Any], target: Target, services: Services) -> str 
         return None
     if not all(isinstance(name, str) and isinstance(value, str) for name, value in metadata.items()):
         raise UsageError(f"the metadata of {command!r} is {metadata!r}: expected a mapping of str to str")
-    return services.codec.encode(dict(metadata), f"the metadata of {command!r}")
+    return parts.codec.encode(dict(metadata), f"the metadata of {command!r}")
 
 
-def child_run(leaf: Leaf, parent: Claimed, services: Services) -> NewRun:
+def child_run(leaf: Leaf, parent: Claimed, parts: Parts) -> NewRun:
     """The run that a ``child`` or ``spawn`` asked for. Children inherit the priority."""
     command, options = leaf.command, leaf.command.options
     if command.fn is None or command.payload is None or leaf.asked.child is None:
         raise AssertionError(f"{leaf!r} starts no run")
-    target = services.registry.target(command.fn)
+    target = parts.registry.target(command.fn)
     declared = target.declaration
     stored: dict[str, Any] = {}
     if options.timeout is not None:
@@ -106,7 +117,7 @@ def child_run(leaf: Leaf, parent: Claimed, services: Services) -> NewRun:
         kind=target.kind,
         name=target.name,
         version=target.version,
-        queue=options.queue or declared.queue or services.queue,
+        queue=options.queue or declared.queue or parts.queue,
         input=command.payload,
         priority=parent.priority if priority is None else priority,
         root_id=parent.root_id,
@@ -116,7 +127,7 @@ def child_run(leaf: Leaf, parent: Claimed, services: Services) -> NewRun:
         key=options.key,
         due_at=options.at,
         due_in=options.delay,
-        metadata=_metadata(command, target, services),
+        metadata=_metadata(command, target, parts),
         options=msgspec.json.encode(stored).decode() if stored else None,
     )
 

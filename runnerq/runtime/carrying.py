@@ -24,7 +24,7 @@ from runnerq.runtime.calls import asking_of, call_of, signal_of
 from runnerq.runtime.effects import Answer
 from runnerq.runtime.facts import StepFacts
 from runnerq.runtime.failing import sent_failure
-from runnerq.runtime.services import Services
+from runnerq.runtime.parts import Parts
 from runnerq.runtime.steps import Again, Answered, CutOff, Failed, follow
 from runnerq.runtime.turns import Unwritten
 from runnerq.workflow.commands import SendSpec
@@ -41,16 +41,25 @@ class Carrying:
     """``advance(feed)`` has the held run feed an answer and go on; it must not be called after ``drop``."""
 
     __slots__ = (
-        "_advance", "_claimed", "_effects", "_interpreter", "_lost", "_metadata", "_running", "_services", "_waiting",
-        "failures", "unwritten",
+        "_advance",
+        "_claimed",
+        "_effects",
+        "_interpreter",
+        "_lost",
+        "_metadata",
+        "_parts",
+        "_running",
+        "_waiting",
+        "failures",
+        "unwritten",
     )  # fmt: skip
 
     def __init__(
-        self, interpreter: Interpreter, claimed: Claimed, services: Services, advance: Callable[[Feed], None]
+        self, interpreter: Interpreter, claimed: Claimed, parts: Parts, advance: Callable[[Feed], None]
     ) -> None:
         self._interpreter = interpreter
         self._claimed = claimed
-        self._services = services
+        self._parts = parts
         self._advance = advance
         self._metadata: dict[str, Any] | None = None
         self._running: dict[str, Running] = {}
@@ -81,7 +90,7 @@ class Carrying:
 
     def can_begin(self) -> bool:
         """Whether something that was asked for can be begun now."""
-        now = self._services.time.now() if self.failures else None
+        now = self._parts.time.now() if self.failures else None
         return any(
             leaf.command.kind in CARRIED_OUT
             and (now is None or self._due(leaf, now))
@@ -96,7 +105,7 @@ class Carrying:
         """
         interpreter = self._interpreter
         waiting, self._waiting = self._waiting, []
-        now = self._services.time.now() if self.failures else None
+        now = self._parts.time.now() if self.failures else None
         for leaf in waiting:
             position = leaf.asked.position
             if interpreter.leaves.get(position) is not leaf:
@@ -104,7 +113,7 @@ class Carrying:
             kind = leaf.command.kind
             if position in interpreter.cutting:
                 self._forget_failures(position)
-                interpreter.interrupt(position, self._services.time.now())
+                interpreter.interrupt(position, self._parts.time.now())
             elif kind == "step":
                 if stopping or (now is not None and not self._due(leaf, now)):
                     self._waiting.append(leaf)
@@ -141,29 +150,27 @@ class Carrying:
     # --- steps --------------------------------------------------------------------------------------------------------
 
     def _start_step(self, leaf: Leaf) -> None:
-        services = self._services
+        parts = self._parts
         if leaf.command.fn is None:
             raise AssertionError(f"{leaf!r} has no function")
         if self._metadata is None:
             text = self._claimed.metadata
             self._metadata = {} if text is None else msgspec.json.decode(text)
-        facts = services.facts.of(leaf.command.fn, leaf.command.options)
+        facts = parts.facts.of(leaf.command.fn, leaf.command.options)
         last = self.failures.get(leaf.asked.position)
         failures = 0 if last is None else last.number
-        call = call_of(leaf, facts, self._claimed, self._metadata, services, failures)
+        call = call_of(leaf, facts, self._claimed, self._metadata, parts, failures)
         ended = partial(self._step_ended, leaf, facts, failures)
-        self._running[leaf.asked.position] = services.attempts.start(call, ended)
+        self._running[leaf.asked.position] = parts.attempts.start(call, ended)
 
     def _step_ended(self, leaf: Leaf, facts: StepFacts, failures: int, result: Result) -> None:
         if self._running.pop(leaf.asked.position, None) is not None:
             self._advance(partial(self._feed_step, leaf, facts, failures, result))
 
     def _feed_step(self, leaf: Leaf, facts: StepFacts, failures: int, result: Result, now: datetime) -> None:
-        services, interpreter = self._services, self._interpreter
+        parts, interpreter = self._parts, self._interpreter
         position = leaf.asked.position
-        followed = follow(
-            result, asking_of(leaf, facts, self._claimed.id, failures), services.codec, services.modules, now
-        )
+        followed = follow(result, asking_of(leaf, facts, self._claimed.id, failures), parts.codec, parts.modules, now)
         match followed:
             case Answered(text, value):
                 self._forget_failures(position)
@@ -194,7 +201,7 @@ class Carrying:
         if not isinstance(spec, SendSpec):
             raise AssertionError(f"{leaf!r} has nobody to reach")  # noqa: TRY004 - no type error: it cannot happen
         self._effects.add(leaf.position)
-        effects = self._services.effects
+        effects = self._parts.effects
         if leaf.command.kind == "send":
             effects.send(signal_of(leaf, self._claimed), partial(self._sent, leaf, spec.run_id))
         else:
@@ -203,11 +210,11 @@ class Carrying:
 
     def _sent(self, leaf: Leaf, run_id: str, sent: Answer) -> None:
         failed = sent not in (Sent.SENT, Sent.DUPLICATE)
-        self._effect_ended(leaf, sent_failure(run_id, sent, self._services.modules) if failed else None, None)
+        self._effect_ended(leaf, sent_failure(run_id, sent, self._parts.modules) if failed else None, None)
 
     def _cancelled(self, leaf: Leaf, run_id: str, sent: Answer) -> None:
         failed = sent is Sent.UNKNOWN or isinstance(sent, StorageRefused)
-        failure = sent_failure(run_id, sent, self._services.modules) if failed else None
+        failure = sent_failure(run_id, sent, self._parts.modules) if failed else None
         self._effect_ended(leaf, failure, sent is Sent.SENT)
 
     def _effect_ended(self, leaf: Leaf, failure: str | None, value: bool | None) -> None:

@@ -23,7 +23,7 @@ from runnerq.errors import SchemaError, StorageUnavailable
 from runnerq.ids import new_token
 from runnerq.persistence.protocol import Storage
 from runnerq.persistence.records import Claim, ClaimRequest, Wake
-from runnerq.runtime.callbacks import Fail, doubling, jittered, log, report
+from runnerq.runtime.callbacks import Fail, away, doubling, jittered, log, report
 
 LARGEST_CLAIM = 500
 PATIENCE = 0.01
@@ -35,18 +35,17 @@ DUE_SLACK = 0.001
 """Seconds added to a due time: the database's clock decides, and looking early costs a look."""
 RELEASE_INTERVAL, RELEASE_MOST = 1.0, 30.0
 """Seconds between two givings back; where they fail (a run's row may be held by somebody's transaction), doubling."""
-AWAY_FIRST, AWAY_MOST = 0.05, 5.0
 
 _NEVER = float("inf")
 
 Request: TypeAlias = Callable[[int, int], ClaimRequest]
-Take: TypeAlias = Callable[[Claim, int], None]
+Take: TypeAlias = Callable[[Claim], None]
 
 
 class Claimer:
     """Claims for one worker id. ``free`` says how many slots are free, ``held`` which tokens the worker holds.
 
-    ``request(limit, token)`` makes the request, ``take(claim, token)`` takes over what was claimed. ``held`` must name
+    ``request(limit, token)`` makes the request, ``take(claim)`` takes over what was claimed. ``held`` must name
     the token of every run that the worker still has any business with, a run it is reaping included.
     """
 
@@ -229,7 +228,7 @@ class Claimer:
 
     def _back_off(self, what: str) -> None:
         self._failures += 1
-        wait = doubling(self._failures, AWAY_FIRST, AWAY_MOST)
+        wait = away(self._failures)
         log.warning("%s; next try in %.2g s", what, wait)
         self._not_before = self._loop.time() + wait
 
@@ -264,7 +263,7 @@ class Claimer:
             self._pause = FIRST_LOOK if claim.runs else min(self._pause * 2, self._poll_interval)
             self._look_at = now + jittered(min(self._pause, self._poll_interval))
         try:
-            self._take(claim, token)
+            self._take(claim)
         except BaseException as error:  # noqa: BLE001 - whatever it is, the loop goes on until the worker stops it
             report(error, f"taking {len(claim.runs)} claimed runs failed", self._fail)
 

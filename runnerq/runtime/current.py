@@ -39,8 +39,8 @@ class Current(msgspec.Struct, kw_only=True, eq=False):
     """One attempt of a step or activity, seen from inside it.
 
     ``entry`` is its position in the journal (``""`` for an activity run), ``attempt`` counts from 1. ``clock`` reads
-    database time, ``timeout`` is seconds from ``began`` (monotonic). ``heartbeat_details`` are those of the attempt
-    before; ``details`` are this attempt's last ones.
+    database time, ``timeout`` is seconds from ``began`` (monotonic). ``details`` are the last ones of this attempt,
+    ``heartbeat_details`` those that were kept of the one before.
     """
 
     run_id: str
@@ -74,7 +74,7 @@ class Current(msgspec.Struct, kw_only=True, eq=False):
         return self.clock() + timedelta(seconds=self.timeout - (time.monotonic() - self.began))
 
     def heartbeat(self, details: Any = None) -> None:
-        """Say that the attempt is alive and how far it is; the next attempt finds the last details.
+        """Say that the attempt is alive and how far it is.
 
         Raises:
             Cancelled: in a sync step, once it was cancelled, timed out, or its run was lost to another worker. An async

@@ -13,10 +13,7 @@ from typing import TypeAlias
 from runnerq.errors import SchemaError, StorageRefused, StorageUnavailable
 from runnerq.persistence.protocol import Runs
 from runnerq.persistence.records import NewSignal, Sent
-from runnerq.runtime.callbacks import Fail, doubling, log, report
-
-AWAY_FIRST, AWAY_MOST = 0.05, 5.0
-
+from runnerq.runtime.callbacks import Fail, away, log, report
 
 Answer: TypeAlias = Sent | StorageRefused
 
@@ -81,4 +78,4 @@ class Effects:
             except StorageUnavailable as error:
                 tries += 1
                 log.warning("%s is tried again, the storage does not answer: %s", what, error)
-                await asyncio.sleep(doubling(tries, AWAY_FIRST, AWAY_MOST))
+                await asyncio.sleep(away(tries))

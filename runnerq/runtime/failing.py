@@ -7,6 +7,7 @@ from runnerq.errors import (
     ChildCancelled,
     ChildFailed,
     EncodingError,
+    KeyTaken,
     RunFinished,
     RunNotFound,
     SignalTimeout,
@@ -19,11 +20,16 @@ from runnerq.serialization.failures import CannotRebuild, read, rebuild, record
 from runnerq.workflow.ending import Raised, Returned, is_exhausted
 
 
-def child_failure(outcome: Outcome, name: str, modules: frozenset[str]) -> str:
-    """The failure that a wait for a child records; the child's own error is its cause."""
+def child_failure(outcome: Outcome, name: str, key: str | None, modules: frozenset[str]) -> str:
+    """The failure that a wait for a child records; the child's own error is its cause.
+
+    A child that was asked for with a key that another run holds never was: its failure is KeyTaken itself.
+    """
     if outcome.status == "cancelled":
         return record(ChildCancelled(outcome.run_id, name, outcome.reason), modules, retryable=False)
     own = None if outcome.error is None else read(outcome.error)
+    if own is not None and key is not None and own.type == "KeyTaken" and own.args[:2] == (name, key):
+        return record(KeyTaken(*own.args), modules, retryable=False)
     message = own.message if own is not None else (outcome.reason or "")
     failed = ChildFailed(outcome.run_id, name, outcome.status, message)
     if outcome.error is not None:

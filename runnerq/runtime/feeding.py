@@ -74,7 +74,9 @@ class Feeder:
     def _child(self, run: Interpreter, ended: ChildEnded, now: datetime) -> None:
         leaf, outcome = ended.leaf, ended.outcome
         if outcome.status != "completed":
-            run.fail(leaf.position, child_failure(outcome, leaf.command.name, self._modules), now)
+            started = run.children.get(outcome.run_id, leaf)
+            key = started.command.options.key
+            run.fail(leaf.position, child_failure(outcome, leaf.command.name, key, self._modules), now)
             return
         text = outcome.result or "null"
         run.answer(leaf.position, text, run.decoded(leaf, text), now)

@@ -15,7 +15,7 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 from runnerq.persistence.protocol import Heart
@@ -58,7 +58,6 @@ class HeartThread:
         fail: Fail,
         since: float | None = None,
         clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._make = heart
@@ -69,7 +68,6 @@ class HeartThread:
         self._on_fence = on_fence
         self._fail = fail
         self._clock = clock
-        self._sleep = sleep
         self._beaten_at = clock() if since is None else since
         self._turned_at = clock()
         self._good = 0
@@ -81,6 +79,7 @@ class HeartThread:
         self._beating: asyncio.Task[None] | None = None
         self._own_loop: asyncio.AbstractEventLoop | None = None
         self._over = asyncio.Event()
+        self._hurried = asyncio.Event()
         self._thread = threading.Thread(target=self._work, name="runnerq-heart", daemon=True)
 
     @property
@@ -92,6 +91,12 @@ class HeartThread:
         """Begin to beat."""
         self._began = True
         self._thread.start()
+
+    def hurry(self) -> None:
+        """Beat now, and so hear at once what has come for the runs that are held."""
+        if self._own_loop is not None:
+            with contextlib.suppress(RuntimeError):
+                self._own_loop.call_soon_threadsafe(self._hurried.set)
 
     async def stop(self) -> None:
         """Beat no more; return when the connection is closed, or will not be."""
@@ -139,9 +144,15 @@ class HeartThread:
                 if left <= 0:
                     self._give_up("no beat succeeded for nearly as long as its lease")
                 else:
-                    await self._sleep(min(max(0.0, began + self._interval - self._clock()), left))
+                    await self._rest(min(max(0.0, began + self._interval - self._clock()), left))
         finally:
             await self._drop()
+
+    async def _rest(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._hurried.wait()
+        self._hurried.clear()
 
     async def _beat(self, began: float) -> None:
         left = self._beaten_at + self._lease - margin(self._lease) - began

@@ -39,8 +39,8 @@ from runnerq.runtime.callbacks import log
 from runnerq.runtime.carrying import Carrying, Feed
 from runnerq.runtime.failing import end_of
 from runnerq.runtime.opening import interpreter_of, open_workflow, stuck_by
+from runnerq.runtime.parts import Parts
 from runnerq.runtime.reading import later
-from runnerq.runtime.services import Services
 from runnerq.runtime.turns import Unwritten, bare_turn, blocking_turn, turn_of
 from runnerq.workflow.ending import Blocked
 from runnerq.workflow.interpreter import Interpreter, Progress
@@ -51,20 +51,35 @@ class HeldWorkflow:
     """One claimed workflow run."""
 
     __slots__ = (
-        "_arrivals", "_cancels", "_carrying", "_claimed", "_deadline", "_gone", "_interpreter", "_next", "_reading",
-        "_seen", "_services", "_stopping", "_timeout", "_timer", "_turn", "run_id", "token",
+        "_arrivals",
+        "_cancels",
+        "_carrying",
+        "_claimed",
+        "_deadline",
+        "_gone",
+        "_interpreter",
+        "_next",
+        "_parts",
+        "_reading",
+        "_seen",
+        "_stopping",
+        "_timeout",
+        "_timer",
+        "_turn",
+        "run_id",
+        "token",
     )  # fmt: skip
 
     def __init__(
-        self, claimed: Claimed, services: Services, timeout: float | None, parked: Interpreter | None = None
+        self, claimed: Claimed, parts: Parts, timeout: float | None, parked: Interpreter | None = None
     ) -> None:
         """``parked`` is the interpreter that was parked under the token that the run still carried."""
         self.run_id = claimed.id
         self.token = claimed.token
         self._claimed = claimed
-        self._services = services
-        self._interpreter = interpreter_of(claimed, services) if parked is None else parked
-        self._carrying = Carrying(self._interpreter, claimed, services, self._advance)
+        self._parts = parts
+        self._interpreter = interpreter_of(claimed, parts) if parked is None else parked
+        self._carrying = Carrying(self._interpreter, claimed, parts, self._advance)
         self._arrivals = Arrivals()
         self._seen = claimed.seen
         self._cancels: list[str] = []
@@ -86,14 +101,14 @@ class HeldWorkflow:
             self._carrying.add(interpreter.leaves.values())
         else:
             try:
-                open_workflow(interpreter, claimed, self._services)
+                open_workflow(interpreter, claimed, self._parts)
             except Blocked as blocked:
                 self._block(blocked)
                 return
         if self._timeout is not None:
             self._deadline = later(interpreter.began_at, self._timeout)
         ended = [outcome.run_id for outcome in claimed.outcomes]
-        self._arrivals.read(claimed.signals, claimed.outcomes, self._services.time.now(), ended)
+        self._arrivals.read(claimed.signals, claimed.outcomes, self._parts.time.now(), ended)
         children = self._awaited_children()
         if any(not self._arrivals.knows(child) for child in children):
             self._read_mailbox(children)
@@ -102,11 +117,6 @@ class HeldWorkflow:
 
     def hear(self, arrival: Arrival) -> None:
         if arrival.inbox > self._seen and not self._gone and not self._reading and self._parking() is None:
-            self._read_mailbox(self._awaited_children())
-
-    def nudge(self) -> None:
-        waits = any(leaf.command.kind in ("signal", "child") for leaf in self._interpreter.leaves.values())
-        if waits and not self._gone and not self._reading and self._parking() is None:
             self._read_mailbox(self._awaited_children())
 
     def stop(self) -> None:
@@ -123,10 +133,10 @@ class HeldWorkflow:
 
     def _let_go(self) -> None:
         self.drop()
-        self._services.released(self)
+        self._parts.released(self)
 
     def _close(self) -> None:
-        self._services.keep(self.run_id, self._interpreter.close())
+        self._parts.keep(self.run_id, self._interpreter.close())
 
     # --- the mailbox --------------------------------------------------------------------------------------------------
 
@@ -137,7 +147,7 @@ class HeldWorkflow:
     def _read_mailbox(self, children: tuple[str, ...]) -> None:
         self._reading = True
         read = partial(self._mailbox_read, children)
-        self._services.mailroom.ask(Ask(run_id=self.run_id, children=children), read)
+        self._parts.mailroom.ask(Ask(run_id=self.run_id, children=children), read)
 
     def _mailbox_read(self, children: tuple[str, ...], inbox: Inbox | None) -> None:
         self._reading = False
@@ -147,7 +157,7 @@ class HeldWorkflow:
             self._let_go()
             return
         self._seen = inbox.seen
-        self._services.time.sync(inbox.now)
+        self._parts.time.sync(inbox.now)
         self._arrivals.read(inbox.signals, inbox.outcomes, inbox.now, children)
         self._take_in(inbox.cancel)
 
@@ -167,7 +177,7 @@ class HeldWorkflow:
 
     def _feed_arrivals(self, now: datetime) -> None:
         consumed = self._carrying.unwritten.consumed
-        must_read = self._services.feeder.feed(self._interpreter, self._arrivals, now, consumed)
+        must_read = self._parts.feeder.feed(self._interpreter, self._arrivals, now, consumed)
         if must_read and not self._reading:
             self._read_mailbox(self._awaited_children())
 
@@ -176,7 +186,7 @@ class HeldWorkflow:
         self._guarded(self._feed, feed)
 
     def _feed(self, feed: Feed) -> None:
-        now = self._services.time.now()
+        now = self._parts.time.now()
         feed(now)
         if self._interpreter.opened:
             self._feed_arrivals(now)
@@ -209,17 +219,17 @@ class HeldWorkflow:
         if move is GOING and not (progress.rows or progress.children or progress.published or carrying.unwritten):
             self._carry_on()
             return
-        turn = turn_of(self._claimed, self._seen, move, progress, carrying.unwritten, self._services)
+        turn = turn_of(self._claimed, self._seen, move, progress, carrying.unwritten, self._parts)
         carrying.unwritten = Unwritten()
         self._arrivals.started(child.id for child in turn.children)
         self._submit(turn)
 
     def _move(self, progress: Progress) -> Move:
-        services = self._services
+        parts = self._parts
         if progress.end is not None:
             what = f"the result of workflow {self._claimed.name!r}, run {self.run_id}"
             asked = self._interpreter.cancel_requested
-            return end_of(progress.end, asked, services.codec, what, services.modules)
+            return end_of(progress.end, asked, parts.codec, what, parts.modules)
         if self._carrying.runs or (not self._stopping and self._carrying.can_begin()):
             return GOING
         return Back() if self._stopping else self._park()
@@ -229,7 +239,7 @@ class HeldWorkflow:
             # Nothing may be fed between this turn and its verdict: what it leaves behind is what is on record.
             self._disarm()
         self._turn = turn
-        self._services.writer.submit(turn, self._written)
+        self._parts.writer.submit(turn, self._written)
 
     def _park(self) -> Park:
         wanted = wants(self._interpreter)
@@ -284,12 +294,12 @@ class HeldWorkflow:
                 assert_never(turn.move)
 
     def _parked(self, due_at: datetime | None) -> None:
-        services = self._services
+        parts = self._parts
         if due_at is not None:
-            services.expect(services.time.until(due_at))
+            parts.expect(parts.time.until(due_at))
         self._gone = True
-        services.cache.put(self.run_id, self.token, self._interpreter)
-        services.released(self)
+        parts.cache.put(self.run_id, self.token, self._interpreter)
+        parts.released(self)
 
     def _ended(self, end: End) -> None:
         interpreter = self._interpreter
@@ -301,13 +311,13 @@ class HeldWorkflow:
             child for child, leaf in interpreter.children.items() if leaf.command.options.parent_close != "abandon"
         ]
         if open_children:
-            self._services.effects.cancel_children(open_children, f"its parent ended as {end.status}")
+            self._parts.effects.cancel_children(open_children, f"its parent ended as {end.status}")
         self._let_go()
 
     def _send_cancels(self) -> None:
         if self._cancels:
             cancels, self._cancels = self._cancels, []
-            self._services.effects.cancel_children(cancels, "its parent no longer waits for it")
+            self._parts.effects.cancel_children(cancels, "its parent no longer waits for it")
 
     def _refused(self, turn: Turn, refusal: StorageRefused) -> None:
         if isinstance(turn.move, Stuck):
@@ -317,17 +327,17 @@ class HeldWorkflow:
         self._carrying.drop()
         # What was fed since needs the rows that are refused: none of it can be written.
         self._next = None
-        stuck = Stuck(message=f"the storage refuses its turn: {refusal}", build=self._services.build)
+        stuck = Stuck(message=f"the storage refuses its turn: {refusal}", build=self._parts.build)
         self._submit(bare_turn(self._claimed, self._seen, stuck))
 
     def _block(self, blocked: Blocked) -> None:
         """Block the run, with the answers that were fed and not what was asked on the last."""
-        stuck = stuck_by(blocked, self._services)
+        stuck = stuck_by(blocked, self._parts)
         log.error("run %s of %s is blocked: %s%s", self.run_id, self._claimed.name, blocked.message,
                   f" ({blocked.line})" if blocked.line else "")  # fmt: skip
         self._carrying.drop()
         unwritten, interpreter = self._carrying.unwritten, self._interpreter
-        turn = blocking_turn(self._claimed, self._seen, stuck, interpreter, unwritten, self._services)
+        turn = blocking_turn(self._claimed, self._seen, stuck, interpreter, unwritten, self._parts)
         if self._turn is None:
             self._submit(turn)
         else:
@@ -351,7 +361,7 @@ class HeldWorkflow:
         due = self._due_at(min((leaf.asked.deadline for leaf in timed if leaf.asked.deadline), default=None))
         if due is not None:
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(self._services.time.until(due) + 0.001, self._tick)
+            self._timer = loop.call_later(self._parts.time.until(due) + 0.001, self._tick)
 
     def _disarm(self) -> None:
         if self._timer is not None:

@@ -16,10 +16,9 @@ from typing import TypeAlias
 from runnerq.errors import SchemaError, StorageUnavailable
 from runnerq.persistence.protocol import Runs
 from runnerq.persistence.records import Ask, Inbox
-from runnerq.runtime.callbacks import Fail, doubling, log, report
+from runnerq.runtime.callbacks import Fail, away, log, report
 
 LARGEST_READ = 500
-AWAY_FIRST, AWAY_MOST = 0.05, 5.0
 
 Answered: TypeAlias = Callable[[Inbox | None], None]
 _Queued: TypeAlias = tuple[Ask, Answered]
@@ -104,5 +103,5 @@ class Mailroom:
             except StorageUnavailable as error:
                 failures += 1
                 log.warning("the storage does not answer; %d mailboxes are read again: %s", len(asks), error)
-                await asyncio.sleep(doubling(failures, AWAY_FIRST, AWAY_MOST))
+                await asyncio.sleep(away(failures))
         return []

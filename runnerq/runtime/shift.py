@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 
@@ -49,19 +49,17 @@ from runnerq.runtime.leaks import keep_for_good
 from runnerq.runtime.mailroom import Mailroom
 from runnerq.runtime.maintenance import DueWaker, Reaper, Sweeper, Unblocker
 from runnerq.runtime.opening import timeout_of
+from runnerq.runtime.parts import HeldRun, Parts
 from runnerq.runtime.reading import DatabaseTime
 from runnerq.runtime.registry import Registry, Target
-from runnerq.runtime.services import HeldRun, Services
+from runnerq.runtime.settings import Settings
 from runnerq.runtime.threads import Threads
 from runnerq.runtime.writer import Writer
 from runnerq.serialization.codec import Codec
 from runnerq.workflow.interpreter import Interpreter
 
-if TYPE_CHECKING:
-    from runnerq.runtime.worker import Settings
-
 NUDGE_PAUSE = 0.05
-"""Seconds between two readings of all mailboxes that wake-ups can cause."""
+"""Seconds from a wake-up that names this worker to the beat that hears what has come: many make one beat."""
 
 
 class Over(Enum):
@@ -141,7 +139,7 @@ class Shift:
             interval=settings.reaper_interval,
             batch=settings.reaper_batch,
         )
-        self._services = Services(
+        self._parts = Parts(
             writer=self.writer,
             mailroom=self.mailroom,
             attempts=self.attempts,
@@ -159,7 +157,6 @@ class Shift:
             queue=settings.queues[0],
             released=self._released,
             expect=self.claimer.expect,
-            fail=self._fail,
             keep=self._keep,
         )
 
@@ -198,8 +195,8 @@ class Shift:
             Unblocker(storage, build=settings.build, served=settings.served, interval=poll).run(),
         ]
         try:
-            async with asyncio.TaskGroup() as parts:
-                tasks = [parts.create_task(loop) for loop in loops]
+            async with asyncio.TaskGroup() as owned:
+                tasks = [owned.create_task(loop) for loop in loops]
                 ready()
                 try:
                     over = await asyncio.shield(self._over)
@@ -291,7 +288,7 @@ class Shift:
             tokens.add(self.reaper.under_way)
         return list(tokens)
 
-    def _take(self, claim: Claim, _token: int) -> None:
+    def _take(self, claim: Claim) -> None:
         self.time.sync(claim.now)
         for claimed in claim.runs:
             self._take_up(claimed)
@@ -326,8 +323,8 @@ class Shift:
 
     def _made(self, claimed: Claimed, target: Target, parked: Interpreter | None) -> HeldRun:
         if claimed.kind == "activity":
-            return HeldActivity(claimed, target, self._services)
-        return HeldWorkflow(claimed, self._services, timeout_of(claimed, target), parked)
+            return HeldActivity(claimed, target, self._parts)
+        return HeldWorkflow(claimed, self._parts, timeout_of(claimed, target), parked)
 
     def _end_capped(self, capped: Sequence[Reaped]) -> None:
         for run in capped:
@@ -382,5 +379,4 @@ class Shift:
 
     def _nudge(self) -> None:
         self._nudged = None
-        for held in list(self._held.values()):
-            held.nudge()
+        self.heart.hurry()

@@ -78,33 +78,6 @@ class Threads:
         """How many calls wait for a thread."""
         return len(self._waiting)
 
-    async def call(self, fn: Callable[[], T]) -> T:
-        """Run ``fn`` in a thread, under a copy of the present contextvars, and answer what it does.
-
-        Cancelling the caller does not stop ``fn`` once it runs; it only goes on unheard.
-        """
-        answer: asyncio.Future[T] = self._loop.create_future()
-
-        def ended(value: T, error: BaseException | None) -> None:
-            if answer.done():
-                return
-            if error is None:
-                answer.set_result(value)
-            elif isinstance(error, StopIteration):
-                # A future cannot carry one; a coroutine (PEP 479) says it in the same words.
-                stopped = RuntimeError("the function raised StopIteration")
-                stopped.__cause__ = error
-                answer.set_exception(stopped)
-            else:
-                answer.set_exception(error)
-
-        lent = self.start(fn, ended)
-        try:
-            return await answer
-        except asyncio.CancelledError:
-            lent.abandon()
-            raise
-
     def start(
         self,
         fn: Callable[[], T],

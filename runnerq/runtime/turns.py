@@ -12,7 +12,7 @@ import msgspec
 
 from runnerq.persistence.records import Attempt, Claimed, Move, NewRun, Stuck, Turn
 from runnerq.runtime.calls import child_run
-from runnerq.runtime.services import Services
+from runnerq.runtime.parts import Parts
 from runnerq.workflow.interpreter import Interpreter, Progress
 from runnerq.workflow.journal import Asked
 from runnerq.workflow.tree import Leaf
@@ -33,9 +33,7 @@ class Unwritten(msgspec.Struct):
         return bool(self.consumed or self.attempts or self.settled)
 
 
-def turn_of(
-    claimed: Claimed, seen: int, move: Move, progress: Progress, unwritten: Unwritten, services: Services
-) -> Turn:
+def turn_of(claimed: Claimed, seen: int, move: Move, progress: Progress, unwritten: Unwritten, parts: Parts) -> Turn:
     """The turn that writes all this."""
     rows = progress.rows
     return Turn(
@@ -45,17 +43,17 @@ def turn_of(
         generation=claimed.generation,
         move=move,
         rows=rows,
-        children=_children(progress.children, claimed, services),
+        children=_children(progress.children, claimed, parts),
         consumed=tuple(unwritten.consumed),
         attempts=tuple(unwritten.attempts),
         settled=tuple(unwritten.settled),
-        published=None if progress.published is None else _state(progress.published, claimed, services),
+        published=None if progress.published is None else _state(progress.published, claimed, parts),
         recovered=bool(claimed.crashes) and any(row.kind in _ANSWERS for row in rows),
     )
 
 
 def blocking_turn(
-    claimed: Claimed, seen: int, stuck: Stuck, interpreter: Interpreter, unwritten: Unwritten, services: Services
+    claimed: Claimed, seen: int, stuck: Stuck, interpreter: Interpreter, unwritten: Unwritten, parts: Parts
 ) -> Turn:
     """The turn that blocks the run behind what is on record."""
     rows = interpreter.recorder.take_rows()
@@ -70,11 +68,11 @@ def blocking_turn(
         generation=claimed.generation,
         move=stuck,
         rows=rows,
-        children=_children(children, claimed, services),
+        children=_children(children, claimed, parts),
         consumed=tuple(unwritten.consumed),
         attempts=tuple(unwritten.attempts),
         settled=tuple(unwritten.settled),
-        published=_state(interpreter.state, claimed, services) if published else None,
+        published=_state(interpreter.state, claimed, parts) if published else None,
     )
 
 
@@ -83,9 +81,9 @@ def bare_turn(claimed: Claimed, seen: int, stuck: Stuck) -> Turn:
     return Turn(run_id=claimed.id, token=claimed.token, seen=seen, generation=claimed.generation, move=stuck)
 
 
-def _children(leaves: Sequence[Leaf], claimed: Claimed, services: Services) -> tuple[NewRun, ...]:
-    return tuple([child_run(leaf, claimed, services) for leaf in leaves])
+def _children(leaves: Sequence[Leaf], claimed: Claimed, parts: Parts) -> tuple[NewRun, ...]:
+    return tuple([child_run(leaf, claimed, parts) for leaf in leaves])
 
 
-def _state(values: dict[str, object], claimed: Claimed, services: Services) -> str:
-    return services.codec.encode(values, f"the published state of run {claimed.id}")
+def _state(values: dict[str, object], claimed: Claimed, parts: Parts) -> str:
+    return parts.codec.encode(values, f"the published state of run {claimed.id}")

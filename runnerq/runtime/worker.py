@@ -15,20 +15,17 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 import anyio
-import msgspec
 
 from runnerq.errors import ConfigurationError, StorageUnavailable
 from runnerq.persistence.protocol import Storage
 from runnerq.retry import seconds
 from runnerq.runtime.builds import build_of
-from runnerq.runtime.callbacks import doubling, log
+from runnerq.runtime.callbacks import away, log
 from runnerq.runtime.registry import Registry
+from runnerq.runtime.settings import Settings
 from runnerq.runtime.shift import Over, Shift
 from runnerq.serialization.codec import Codec
 from runnerq.serialization.failures import modules_snapshot
-
-
-AWAY_FIRST, AWAY_MOST = 0.05, 5.0
 
 
 class HasStorage(Protocol):
@@ -36,27 +33,6 @@ class HasStorage(Protocol):
 
     @property
     def storage(self) -> Storage: ...
-
-
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """How a worker works. Durations are seconds."""
-
-    queues: tuple[str, ...]
-    served: tuple[str, ...]
-    max_workers: int
-    max_steps: int
-    max_threads: int
-    lease: float
-    beat: float
-    poll_interval: float
-    reaper_interval: float
-    reaper_batch: int
-    shutdown_grace: float
-    max_depth: int
-    cache: int
-    build: str
-    host: str
-    pid: int
 
 
 class Worker:
@@ -87,9 +63,14 @@ class Worker:
         self._registry = Registry(workflows, activities)
         if not len(self._registry):
             raise ConfigurationError("this worker has nothing to run: give it workflows=[...] or activities=[...]")
-        for name, number in (("max_workers", max_workers), ("max_steps", max_steps), ("max_threads", max_threads)):
+        for name, number in (
+            ("max_workers", max_workers),
+            ("max_steps", max_steps),
+            ("max_threads", max_threads),
+            ("reaper_batch", reaper_batch),
+        ):
             if number < 1:
-                raise ConfigurationError(f"{name}={number} would never run anything: give at least 1")
+                raise ConfigurationError(f"{name}={number} would never do anything: give at least 1")
         self._settings = Settings(
             queues=_queues(queues),
             served=self._registry.narrow(only),
@@ -156,7 +137,7 @@ class Worker:
                 if not self._ready.is_set():
                     raise
                 tries += 1
-                wait = doubling(tries, AWAY_FIRST, AWAY_MOST)
+                wait = away(tries)
                 log.warning(
                     "the worker cannot register, next try in %.2g s; the storage does not answer: %s", wait, error
                 )
@@ -164,6 +145,9 @@ class Worker:
                     await self._stopped.wait()
             else:
                 self._shift = shift
+                if self._stopped.is_set():
+                    # Stopped while it registered: it still has to sign off.
+                    shift.stop()
                 return shift
         return None
 
@@ -185,8 +169,15 @@ class Worker:
         self._ready.clear()
         self._running = asyncio.create_task(self.run(), name="runnerq-worker")
         ready = asyncio.create_task(self._ready.wait())
-        await asyncio.wait({self._running, ready}, return_when=asyncio.FIRST_COMPLETED)
-        ready.cancel()
+        try:
+            await asyncio.wait({self._running, ready}, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            # Not entered, so never left: nobody else would end it.
+            self._running.cancel()
+            await asyncio.wait({self._running})
+            raise
+        finally:
+            ready.cancel()
         if self._running.done():
             await self._running
         return self

@@ -27,12 +27,11 @@ import msgspec
 from runnerq.errors import SchemaError, StorageError, StorageRefused, StorageUnavailable
 from runnerq.persistence.protocol import Runs
 from runnerq.persistence.records import Turn, Verdict
-from runnerq.runtime.callbacks import Fail, doubling, log, report
+from runnerq.runtime.callbacks import Fail, away, doubling, log, report
 
 LEAST_BATCH = 50
 LARGEST_BATCH = 500
 BUSY_FIRST, BUSY_MOST = 0.001, 0.1
-AWAY_FIRST, AWAY_MOST = 0.05, 5.0
 PATIENCE = 3
 """Failures in a row after which less is sent at a time: a quarter, a sixteenth, ... one."""
 
@@ -163,7 +162,7 @@ class Writer:
                     failures = 0
                 else:
                     failures += 1
-                    await asyncio.sleep(doubling(failures, AWAY_FIRST, AWAY_MOST))
+                    await asyncio.sleep(away(failures))
             finally:
                 self._out -= 1
 
@@ -241,7 +240,7 @@ class Writer:
         [suspect] = batch
         run_id = suspect[0].run_id
         tries = self._tries[run_id] = self._tries.get(run_id, 0) + 1
-        asyncio.get_running_loop().call_later(doubling(tries, AWAY_FIRST, AWAY_MOST), self._again_alone, suspect, era)
+        asyncio.get_running_loop().call_later(away(tries), self._again_alone, suspect, era)
 
     def _again_alone(self, suspect: _Queued, era: int) -> None:
         if era == self._era:

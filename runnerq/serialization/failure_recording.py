@@ -39,7 +39,6 @@ _LAST_FRAMES = 40
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep  # noqa: PTH100, PTH120  # no I/O
 _NOT_OURS = frozenset({"__notes__", ORIGIN})
-_SCALARS = (bool, int, float, type(None))
 _MISSING: Any = object()
 
 

@@ -27,7 +27,7 @@ from runnerq.workflow.driver import Driver
 from runnerq.workflow.ending import Blocked, Raised, Returned, is_code_fault
 from runnerq.workflow.identity import Identity
 from runnerq.workflow.journal import Asked
-from runnerq.workflow.prepare import prepare, published
+from runnerq.workflow.prepare import Preparation, published
 from runnerq.workflow.recorder import Recorder
 from runnerq.workflow.tree import Branch, Composite, Leaf, Thrown, line_of, raised_at
 from runnerq.workflow.yields import claim, discard, hint
@@ -50,7 +50,7 @@ class Advance(Deciding):
         self.new_children: list[Leaf] = []
         self.state: dict[str, Any] = {}
         self.end: Returned | Raised | None = None
-        self._key = self.run_id.replace("-", "").encode()
+        self._preparation = Preparation(codec, self.run_id, identity.check_child)
         self._live: dict[Branch, None] = {}
         self._unstarted: set[Any] = set()
 
@@ -91,7 +91,7 @@ class Advance(Deciding):
                 branch.count += 1
                 branch.draws = 0
                 branch.rng = None
-                waiting, answer = self._ask(command, branch.place, branch, 0)
+                waiting, answer = self._ask(command, f"{branch.prefix}{branch.count}", branch, 0)
                 if waiting is not None:
                     branch.waiting = waiting
                     return
@@ -106,10 +106,9 @@ class Advance(Deciding):
 
     def _claimed(self, branch: Branch, yielded: Any) -> Command[Any]:
         """The command that was yielded, ready to be asked for. Raises what is thrown at the user's line."""
-        composite = isinstance(yielded, Command) and yielded.members
-        command = claim(yielded, self.driver, branch.prefix.count(".") if composite else 0, self._unstarted)
-        prepare(command, self.codec, self._key, self.run_id, self.identity.check_child)
-        if command.payload is None and not composite:
+        command = claim(yielded, self.driver, branch.prefix, self._unstarted)
+        self._preparation.prepare(command)
+        if command.payload is None and not command.members:
             return command
         values: dict[str, Any] = {}
         for each in published(command):
@@ -148,17 +147,24 @@ class Advance(Deciding):
             self.publish(command)
             return None, None
         leaf = Leaf(command, asked, parent, index)
-        if spec == ChildSpec(None):
-            if asked.child is None:
-                text = record(DepthExceeded(self.run_id, command.name), self.identity.modules, retryable=False)
-                self.leaves[position] = leaf
-                self.derived.append(Refuse(leaf, text))
-                return leaf, None
-            self.children[asked.child] = leaf
-            if self.recorder.recording:
-                self.new_children.append(leaf)
-            if kind == "spawn":
-                return None, ChildHandle(Context(self.driver), asked.child, command.name, command.fn)
+        if isinstance(spec, ChildSpec) and spec.child_id is None:
+            return self._ask_child(leaf)
+        self._open(leaf)
+        return leaf, None
+
+    def _ask_child(self, leaf: Leaf) -> tuple[Leaf | None, Any]:
+        """Have a child started, or refused."""
+        command, child = leaf.command, leaf.asked.child
+        if child is None:
+            text = record(DepthExceeded(self.run_id, command.name), self.identity.modules, retryable=False)
+            self.leaves[leaf.position] = leaf
+            self.derived.append(Refuse(leaf, text))
+            return leaf, None
+        self.children[child] = leaf
+        if self.recorder.recording:
+            self.new_children.append(leaf)
+        if command.kind == "spawn":
+            return None, ChildHandle(Context(self.driver), child, command.name, command.fn)
         self._open(leaf)
         return leaf, None
 

@@ -347,9 +347,12 @@ class Context:
 
 
 def _name_of(fn: Any) -> str:
-    if inspect.iscoroutine(fn):
-        raise UsageError(hint(fn))
-    return callable_name(fn)
+    try:
+        return callable_name(fn)
+    except UsageError:
+        if inspect.iscoroutine(fn):
+            raise UsageError(hint(fn)) from None
+        raise
 
 
 def _checked(members: tuple[Any, ...], what: str) -> tuple[Any, ...]:

@@ -58,7 +58,9 @@ class Recorder:
 
     def close_event(self, kind: RowKind, position: str, value: str | None) -> None:
         """Keep the row, with what was asked on it."""
-        self._write(kind, position, value, asked_text(self._asks) if self._asks else "[]")
+        asked = asked_text(self._asks) if self._asks else "[]"
+        self.rows.append(Row(self.place, kind, position, self.at, value, asked))
+        self.place += 1
 
     def abandon_event(self, kind: RowKind, position: str, value: str | None) -> None:
         """The code failed on this answer: keep the answer, and nothing of what it asked."""
@@ -128,13 +130,16 @@ def takes_up(row: Row) -> bool:
 
 def asked_text(asks: Sequence[Asked]) -> str:
     """The JSON of asks, without the trailing nulls of those that have no deadline and no child."""
-    parts = []
-    for ask in asks:
-        text = _encode(ask).decode()
-        if ask.child is None:
-            text = text[:-11] + "]" if ask.deadline is None else text[:-6] + "]"
-        parts.append(text)
-    return "[" + ",".join(parts) + "]"
+    if len(asks) == 1:
+        return f"[{_one_text(asks[0])}]"
+    return f"[{','.join(map(_one_text, asks))}]"
+
+
+def _one_text(ask: Asked) -> str:
+    text = _encode(ask).decode()
+    if ask.child is not None:
+        return text
+    return text[:-11] + "]" if ask.deadline is None else text[:-6] + "]"
 
 
 def diverged(position: str, recorded: Asked | None, asked: Asked | None, line: str | None) -> Blocked:

@@ -13,10 +13,11 @@ MAX_LEVELS = 100
 """Composites and branches inside each other; each level takes frames of Python's stack when it starts."""
 
 
-def claim(yielded: Any, owner: Owner, level: int, unstarted: set[Any]) -> Command[Any]:
+def claim(yielded: Any, owner: Owner, prefix: str, unstarted: set[Any]) -> Command[Any]:
     """The command that was yielded, marked as asked for, and its members with it. Raises UsageError with a hint.
 
-    ``unstarted`` are the branches that belong to a composite and wait for their turn; those of this one are added.
+    ``prefix`` is what its position begins with. ``unstarted`` are the branches that belong to a composite and wait for
+    their turn; those of this one are added.
     """
     if not isinstance(yielded, Command):
         raise UsageError(hint(yielded))
@@ -30,11 +31,11 @@ def claim(yielded: Any, owner: Owner, level: int, unstarted: set[Any]) -> Comman
     yielded.used = yielded.driven = True
     owner.asked_for(yielded)
     if yielded.members:
-        if level >= MAX_LEVELS:
+        if prefix.count(".") >= MAX_LEVELS:
             raise UsageError(f"{yielded!r} lies more than {MAX_LEVELS} composites and branches deep: flatten them")
         for member in yielded.members:
             if isinstance(member, Command):
-                claim(member, owner, level + 1, unstarted)
+                claim(member, owner, f"{prefix}.", unstarted)
             elif member in unstarted or not _is_fresh(member):
                 raise UsageError(f"a branch of {yielded!r} was used already: give it a generator of its own")
             else:

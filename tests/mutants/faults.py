@@ -206,7 +206,7 @@ FAULTS = (
         edits=(
             (
                 "            self._cancels += progress.cancels\n",
-                '            self._services.effects.cancel_children(progress.cancels, "at once")\n',
+                '            self._parts.effects.cancel_children(progress.cancels, "at once")\n',
             ),
         ),
         noticed_by=("tests/runtime/test_stale_worker.py",),

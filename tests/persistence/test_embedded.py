@@ -53,14 +53,19 @@ def new_folder() -> Iterator[Path]:
 @pytest.fixture
 def folder(new_folder: Path, made: Path) -> Path:
     """A folder whose server has been there before."""
-    shutil.copytree(made, new_folder / "data")
-    give(new_folder / "data", made.stat().st_uid, made.stat().st_gid)
+    lay_data(made, new_folder)
     return new_folder
 
 
 async def open_and_close(folder: Path) -> None:
     async with EmbeddedPostgres(folder):
         pass
+
+
+def lay_data(made: Path, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(made, folder / "data")
+    give(folder / "data", made.stat().st_uid, made.stat().st_gid)
 
 
 def give(folder: Path, uid: int, gid: int) -> None:
@@ -119,10 +124,10 @@ def _python_for(account: Account | None) -> str:
     pytest.skip(f"no Python {sys.version_info.major}.{sys.version_info.minor} that an ordinary user can run")
 
 
-@pytest.fixture(params=["ourselves", "an ordinary user"])
+@pytest.fixture
 def account(request: pytest.FixtureRequest, folder: Path) -> Account | None:
     """Whom the processes of a test run as; the folder is theirs."""
-    if request.param == "ourselves":
+    if getattr(request, "param", "ourselves") == "ourselves":
         return None
     if not ROOT:
         pytest.skip("we are an ordinary user already")
@@ -176,9 +181,13 @@ def postmaster(folder: Path) -> int:
     return int((folder / "data" / "postmaster.pid").read_text().splitlines()[0])
 
 
+for_everybody = pytest.mark.parametrize("account", ["ourselves", "an ordinary user"], indirect=True)
+
+
 # --- sharing ----------------------------------------------------------------------------------------------------------
 
 
+@for_everybody
 def test_data_survives_a_restart(user: Callable[..., User]) -> None:
     first = user()
     dsn = first.opened()
@@ -200,6 +209,7 @@ def test_processes_of_one_folder_share_one_server_and_the_last_to_close_stops_it
     assert not server_runs(folder)
 
 
+@for_everybody
 def test_several_first_starts_at_once_make_one_server(folder: Path, user: Callable[..., User]) -> None:
     forget_data(folder)
     users = [user() for _ in range(5)]
@@ -216,6 +226,7 @@ def test_a_process_that_is_killed_leaves_the_server_to_the_others(folder: Path, 
     assert not server_runs(folder)
 
 
+@for_everybody
 def test_the_server_is_stopped_when_its_last_user_is_killed(folder: Path, user: Callable[..., User]) -> None:
     only = user()
     only.opened()
@@ -257,6 +268,7 @@ def keeper_of(folder: Path) -> int:
     pytest.skip("keepers cannot be found without /proc")
 
 
+@for_everybody
 def test_a_first_start_that_is_killed_half_way_spoils_nothing(folder: Path, user: Callable[..., User]) -> None:
     forget_data(folder)
     first = user()
@@ -267,6 +279,7 @@ def test_a_first_start_that_is_killed_half_way_spoils_nothing(folder: Path, user
     assert not (folder / "data.new").exists()
 
 
+@for_everybody
 def test_a_server_that_was_killed_is_started_again_with_its_data(folder: Path, user: Callable[..., User]) -> None:
     first = user()
     ask(first.opened(), "create table kept as select 42 as answer")
@@ -310,8 +323,9 @@ def test_a_stale_pid_file_whose_number_is_in_use_again_stops_nothing(folder: Pat
 # --- opening and closing in one process -------------------------------------------------------------------------------
 
 
-async def test_a_socket_path_stays_short_in_a_long_folder(new_folder: Path) -> None:
+async def test_a_socket_path_stays_short_in_a_long_folder(new_folder: Path, made: Path) -> None:
     long = new_folder / ("a" * 120) / ("b" * 120)
+    lay_data(made, long)
     server = EmbeddedPostgres(long)
     dsn = await server.open()
     directory = Path(await fetch_value(dsn, "show unix_socket_directories"))

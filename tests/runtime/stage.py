@@ -83,6 +83,7 @@ class Tapped:
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
+        self.commits = 0
         self.turns: list[Turn] = []
         self.claims: list[Claim] = []
         self.asks: list[Ask] = []
@@ -97,6 +98,7 @@ class Tapped:
     async def commit(self, turns: Sequence[Turn]) -> list[Verdict]:
         if self.before is not None:
             await self.before(turns)
+        self.commits += 1
         self.turns += turns
         verdicts = await self._storage.commit(turns)
         if self.after is not None:

@@ -164,6 +164,27 @@ async def test_a_failed_child_raises_with_its_own_error_as_cause(stage: Stage) -
     assert answer == ["failed", "fail", "NonRetryableError", "no stock"]
 
 
+async def test_a_parent_that_does_not_catch_a_failed_child_fails_as_well(stage: Stage) -> None:
+    class OutOfStock(Exception):
+        pass
+
+    @workflow
+    def child(ctx: Context) -> Flow[None]:
+        yield ctx.step(charge, 1)
+        raise OutOfStock("no cups")
+
+    @workflow
+    def order(ctx: Context) -> Flow[None]:
+        yield ctx.child(child)
+
+    async with stage.serving(order, child) as client:
+        run = await client.start(order)
+        with pytest.raises(RunFailed, match="no cups") as failed:
+            await run.result(timeout=SOON)
+    # The child used up no attempts: nothing is to be gained by trying it again.
+    assert failed.value.status == "failed"
+
+
 async def test_a_cancelled_child_raises_child_cancelled(stage: Stage) -> None:
     @workflow
     def order(ctx: Context) -> Flow[str]:
@@ -737,6 +758,24 @@ async def test_a_bad_yield_is_thrown_at_the_users_line(stage: Stage) -> None:
         return heard
 
     assert await stage.answer(order) == ["None", "int", "a", "charge,"]
+
+
+async def test_options_that_no_child_could_have_are_thrown_at_the_users_line(stage: Stage) -> None:
+    @workflow
+    def order(ctx: Context) -> Flow[list[str]]:
+        heard = []
+        bad: tuple[dict[str, Any], ...] = (
+            {"queue": ""}, {"priority": 9}, {"at": datetime(2030, 1, 1)}, {"at": ctx.now(), "delay": 1},  # noqa: DTZ001 - bad
+        )  # fmt: skip
+        for options in bad:
+            try:
+                yield ctx.options(**options).child(charge, 1)
+            except UsageError as error:
+                heard.append(str(error).partition("asked for: ")[2].split("=")[0])
+        yield ctx.step(charge, 1)
+        return heard
+
+    assert await stage.answer(order) == ["queue", "priority", "at", "delay"]
 
 
 async def _entries(run: Handle[Any], count: int) -> None:

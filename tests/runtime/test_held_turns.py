@@ -92,7 +92,7 @@ async def test_what_falls_due_while_a_park_is_being_written_is_carried_out_once(
 
     @workflow
     def order(ctx: Context) -> Flow[list[Any]]:
-        yield ctx.all(ctx.step(note, "quick"), ctx.sleep(0.05))
+        yield ctx.all(ctx.step(note, "quick"), ctx.sleep(0.4))
         first = yield ctx.step(once)
         return [first, (yield from ctx.signal(WORDS)), (yield ctx.signal(WORDS, timeout=0, default="no more"))]
 
@@ -104,7 +104,7 @@ async def test_what_falls_due_while_a_park_is_being_written_is_carried_out_once(
         # Until the sleep is over, by the clock that the worker reads.
         [entry] = [entry for entry in await run.history() if entry.kind == "step"]
         async with asyncio.timeout(SOON):
-            while (await stage.storage.now() - entry.asked_at).total_seconds() < 0.1:
+            while (await stage.storage.now() - entry.asked_at).total_seconds() < 0.45:
                 await asyncio.sleep(0.01)
         holding.gate.open()
         assert await run.result(timeout=SOON) == ["once", "one", "no more"]

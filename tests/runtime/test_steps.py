@@ -250,6 +250,20 @@ async def test_a_non_retryable_error_fails_the_run_after_one_attempt(stage: Stag
     assert (why.status, why.error.message, tries) == ("failed", "no card", [1])
 
 
+async def test_the_cause_of_a_non_retryable_error_makes_no_dead_letter_of_the_run(stage: Stage) -> None:
+    @activity
+    async def refuse() -> None:
+        raise NonRetryableError("no card") from ValueError("expired")
+
+    @workflow
+    def order(ctx: Context) -> Flow[None]:
+        yield ctx.step(refuse)
+
+    async with stage.serving(order) as client:
+        why = await failed(await client.start(order))
+    assert (why.status, why.reason) == ("failed", None)
+
+
 async def test_a_caught_failure_leaves_the_run_alive(stage: Stage) -> None:
     flaky = Flaky(99)
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 import pytest
 
+from runnerq.client.client import Client
 from runnerq.errors import ConfigurationError, UsageError
 from runnerq.ids import new_token
-from runnerq.persistence.records import ClaimRequest, Status, WorkerRow
+from runnerq.persistence.memory import MemoryStorage
+from runnerq.persistence.records import ClaimRequest, Definition, Status, WorkerRow
 from runnerq.runtime.worker import Worker
 from runnerq.workflow.commands import Flow, Signal
 from runnerq.workflow.context import Context
@@ -46,6 +50,7 @@ def greet(ctx: Context, name: str) -> Flow[str]:
         {"max_workers": 0},
         {"max_steps": 0},
         {"max_threads": 0},
+        {"reaper_batch": 0},
         {"queues": ()},
         {"queues": ("",)},
         {"lease": 0},
@@ -60,6 +65,23 @@ def greet(ctx: Context, name: str) -> Flow[str]:
 async def test_a_configuration_that_cannot_work_is_refused(memory: Stage, given: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError):
         Worker(memory.client, **{"workflows": [greet]} | given)
+
+
+async def test_a_worker_whose_entering_was_cancelled_is_gone() -> None:
+    class Silent(MemoryStorage):
+        async def register(self, worker: WorkerRow, definitions: Sequence[Definition]) -> datetime:
+            asked.set()
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    asked = asyncio.Event()
+    worker = Worker(Client(Silent()), workflows=[greet])
+    entering = asyncio.create_task(worker.__aenter__())
+    await asked.wait()
+    entering.cancel()
+    await asyncio.wait({entering})
+    assert entering.cancelled()
+    assert not [each for each in asyncio.all_tasks() if each.get_name() == "runnerq-worker"]
 
 
 async def test_waiting_for_idle_needs_a_worker_that_runs(memory: Stage) -> None:
@@ -327,6 +349,24 @@ async def test_stopping_twice_and_before_it_runs_is_harmless(memory: Stage) -> N
 
 
 # --- leases -----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_worker_that_is_stopped_while_it_registers_signs_off_at_once(memory: Stage) -> None:
+    gate = Gate()
+
+    class Slow(Tapped):
+        async def register(self, *given: Any) -> Any:
+            await gate.pass_through()
+            return await self._storage.register(*given)
+
+    worker = memory.on(Slow(memory.storage)).worker(greet, hello)
+    running = asyncio.create_task(worker.run())
+    await gate.somebody()
+    stopping = asyncio.create_task(worker.stop())
+    await asyncio.sleep(0)
+    gate.open()
+    async with asyncio.timeout(SOON):
+        await asyncio.gather(running, stopping)
 
 
 async def test_a_blocked_event_loop_keeps_its_leases(plain_stage: Stage) -> None:

@@ -338,3 +338,10 @@ def test_a_loop_that_never_waits_is_stopped_with_its_line(monkeypatch: pytest.Mo
     assert run.block.line is not None
     assert run.block.line.endswith("in wf")
     assert run.rows == []
+
+
+def test_the_line_of_a_misused_context_is_the_users() -> None:
+    def wf(ctx: Context) -> Any:
+        yield ctx.race()
+
+    assert drive(wf).block.line == f"{line_in(wf, 'race')} in wf"

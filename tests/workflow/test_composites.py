@@ -438,3 +438,12 @@ def test_the_winner_is_the_first_in_the_journal_and_stays_it(order: list[str]) -
 
     run = drive(wf, {order[0]: 1})
     assert run.retake().answer("2").result == int(order[0][-1])
+
+
+def test_a_composite_that_is_decided_while_its_own_end_is_on_the_way_is_closed_once() -> None:
+    def wf(ctx: Context) -> Any:
+        return (yield ctx.race(ctx.all(ctx.all(ctx.publish(a=1))), ctx.publish(b=2)))
+
+    run = drive(wf)
+    assert run.result == Winner(1, None)
+    assert run.written == ["started +1 +1.0 +1.0.0 +1.0.0.0 +1.1", "answered 1.0.0", "closed 1.0", "answered 1 1"]

@@ -18,7 +18,7 @@ class DemoFailed(RunnerQError):
     """The demo could not go on; what was said last on stderr is in the message."""
 
 
-class Command:
+class Program:
     """``runnerq ARGUMENTS`` in a process of its own. ``hear`` gets each line that it prints, stderr goes to a file."""
 
     def __init__(self, name: str, arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> None:

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from runnerq.cli.demo.narration import Narrator
 from runnerq.cli.demo.order import APPROVAL, LOG_VARIABLE, PAUSE, Delivery, Order, order_workflow
-from runnerq.cli.demo.processes import Command, DemoFailed
+from runnerq.cli.demo.processes import DemoFailed, Program
 from runnerq.cli.tables import history_table
 from runnerq.client.client import Client
 from runnerq.client.connect import DSN_VARIABLE, connect
@@ -75,7 +75,7 @@ class Story:
         # The demo's own database, whatever the environment says.
         kept = {name: value for name, value in os.environ.items() if not name.startswith("RUNNERQ_")}
         self._environment = {**kept, DSN_VARIABLE: dsn, LOG_VARIABLE: str(self._log), "PYTHONUNBUFFERED": "1"}
-        self._commands: list[Command] = []
+        self._programs: list[Program] = []
 
     async def play(self) -> bool:
         say = self._narrator.say
@@ -102,34 +102,34 @@ class Story:
         return await self._sum_up(run)
 
     async def leave_nothing(self) -> None:
-        for command in self._commands:
-            await command.leave_nothing()
+        for program in self._programs:
+            await program.leave_nothing()
 
-    async def _worker(self, name: str) -> Command:
-        worker = self._command(name, ["worker", MODULE, "--concurrency", "4"])
+    async def _worker(self, name: str) -> Program:
+        worker = self._program(name, ["worker", MODULE, "--concurrency", "4"])
         await worker.start(lambda line: self._narrator.say(name, line))
         self._narrator.say(name, f"process {worker.pid} runs `runnerq worker {MODULE}`")
         return worker
 
     async def _approve(self, run_id: str) -> None:
         approval = '{"by": "Ada"}'
-        person = self._command("process 3", ["send", run_id, APPROVAL.name, approval])
+        person = self._program("process 3", ["send", run_id, APPROVAL.name, approval])
         self._narrator.say("process 3", f"runs `runnerq send {run_id[:8]}… {APPROVAL.name} '{approval}'`")
         await person.start(lambda line: self._narrator.say("process 3", line))
         if await _limited(person.ended(), "the approval to be sent"):
             raise DemoFailed(f"the approval could not be sent: {person.last_words()}")
 
-    def _command(self, name: str, arguments: list[str]) -> Command:
-        command = Command(name, arguments, self._environment, self._folder)
-        self._commands.append(command)
-        return command
+    def _program(self, name: str, arguments: list[str]) -> Program:
+        program = Program(name, arguments, self._environment, self._folder)
+        self._programs.append(program)
+        return program
 
     async def _check_charge_is_recorded(self, run: Handle[Delivery]) -> None:
         charges = [entry.state for entry in await run.history() if entry.name == "charge"]
         if charges != ["answered"]:
             raise DemoFailed(f"the run says that it is charged, and its journal says {charges!r}")
 
-    async def _beside(self, worker: Command, scene: Coroutine[Any, Any, T]) -> T:
+    async def _beside(self, worker: Program, scene: Coroutine[Any, Any, T]) -> T:
         """The scene's answer; DemoFailed if the worker ends before it, or it takes too long."""
         playing = asyncio.ensure_future(_limited(scene, "the next thing to happen"))
         ending = asyncio.ensure_future(worker.ended())

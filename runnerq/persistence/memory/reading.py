@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-
-import msgspec
 
 from runnerq.persistence.memory.book import Book, Open
 from runnerq.persistence.records import (
@@ -196,5 +195,5 @@ def _matches(book: Book, run_id: str, where: RunFilter, now: datetime) -> bool:
 
 
 def _has(metadata: str | None, pairs: Mapping[str, str]) -> bool:
-    values = msgspec.json.decode(metadata, type=dict[str, object]) if metadata is not None else {}
-    return all(values.get(name) == value for name, value in pairs.items())
+    values = json.loads(metadata) if metadata is not None else None
+    return isinstance(values, dict) and all(values.get(name) == value for name, value in pairs.items())

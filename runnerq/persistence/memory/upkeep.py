@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import zlib
 from collections.abc import Collection, Iterator
 from datetime import datetime, timedelta
-
-import msgspec
 
 from runnerq.persistence.memory.book import Book, Open, Worker
 from runnerq.persistence.memory.sending import cancel
@@ -16,8 +15,6 @@ VISIBLY_GONE = timedelta(seconds=3)
 """How long a worker whose beat's connection is gone may still be silent."""
 
 _JITTER = 0.1
-
-_Options = dict[str, object]
 
 
 def beat(book: Book, worker_id: int, now: datetime) -> Pulse:
@@ -161,8 +158,8 @@ def _left_behind(book: Book, run_id: str) -> bool:
     new = book.runs[run_id].new
     if new.parent_id is None or new.parent_id not in book.outcomes:
         return False
-    options = msgspec.json.decode(new.options, type=_Options) if new.options is not None else {}
-    return options.get("parent_close") != "abandon"
+    options = json.loads(new.options) if new.options is not None else None
+    return not isinstance(options, dict) or options.get("parent_close") != "abandon"
 
 
 def _held(book: Book, worker_id: int) -> Iterator[Open]:

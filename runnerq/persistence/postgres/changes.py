@@ -175,17 +175,18 @@ class Changes:
         while True:
             try:
                 await self._listen_once()
-                pause = _PAUSE
             except StorageError as error:
                 _log.debug("listening failed, polling will do meanwhile: %s", error)
-            if not self._listening.is_set():
-                pause = min(pause * 2, _LONGEST_PAUSE)
+            # Where it never worked, it is tried less and less often: behind a pooler it may never.
+            pause = _PAUSE if self._listening.is_set() else min(pause * 2, _LONGEST_PAUSE)
             self._listening.clear()
             await asyncio.sleep(pause)
 
     async def _listen_once(self) -> None:
         """Listen for as long as what we tell ourselves comes back."""
         connection = self._listener = await self._connections.connect(command_timeout=PROBE_PATIENCE)
+        lost = asyncio.Event()
+        connection.add_termination_listener(lambda _: lost.set())
         try:
             with told():
                 await connection.add_listener(self._channel, self._heard)
@@ -194,7 +195,8 @@ class Changes:
                         self._listening.set()
                         # Whatever was told while nobody listened here is lost: look at everything once.
                         self._call(Wake(many_runs=True))
-                    await asyncio.sleep(PROBE_INTERVAL)
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(lost.wait(), PROBE_INTERVAL)
         finally:
             self._listener = None
             connection.terminate()

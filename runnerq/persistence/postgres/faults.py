@@ -36,7 +36,7 @@ def translated(error: BaseException) -> RunnerQError | None:
             return None
         case asyncpg.PostgresError():
             return _from_state(error)
-        case asyncpg.InterfaceError():
+        case asyncpg.InterfaceError() | asyncpg.InternalClientError():
             return StorageUnavailable(f"the connection to Postgres cannot be used: {error}")
         case UnicodeError():
             return StorageRefused(f"this text cannot be stored as UTF-8: {error}")

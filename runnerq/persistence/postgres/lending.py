@@ -11,6 +11,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
+import asyncpg
+
 
 class Record(Protocol):
     """A row, by column name."""
@@ -33,6 +35,7 @@ class Connection(Protocol):
     async def fetchval(self, query: str, *args: object) -> Any: ...
     async def execute(self, query: str, *args: object) -> str: ...
     async def add_listener(self, channel: str, hear: Any) -> None: ...
+    def add_termination_listener(self, hear: Any) -> None: ...
     async def close(self, *, timeout: float | None = None) -> None: ...
     def transaction(self) -> Transaction: ...
     def is_closed(self) -> bool: ...
@@ -52,16 +55,8 @@ class Pool:
 
     async def fetch(self, statement: str, *args: object) -> Sequence[Record]:
         """Run one statement on any connection."""
-        async with self._places:
-            connection = await self._take()
-            try:
-                return await connection.fetch(statement, *args)
-            except TimeoutError:
-                # What follows on a silent connection would wait for the answer that did not come.
-                connection.terminate()
-                raise
-            finally:
-                self._give_back(connection)
+        async with self.connection() as connection:
+            return await connection.fetch(statement, *args)
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
@@ -70,7 +65,11 @@ class Pool:
             connection = await self._take()
             try:
                 yield connection
-            except TimeoutError:
+            except (asyncpg.PostgresError, asyncio.CancelledError):
+                # The server has answered, or asyncpg calls the statement off before it sends another.
+                raise
+            except BaseException:
+                # What follows on a silent or broken connection would wait for the answer that did not come.
                 connection.terminate()
                 raise
             finally:

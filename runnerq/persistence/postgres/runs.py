@@ -36,8 +36,10 @@ from runnerq.persistence.records import (
     Wake,
 )
 
-_AT_ONCE = 1000
-"""Runs to start in one statement; more are more statements of one call."""
+_REACH = 2
+_FARTHER = 16
+_FARTHEST = 10_000
+"""A claim chooses from twice as many runs as it may take; from more, up to this, while somebody holds those."""
 
 
 class RunWrites(Core):
@@ -59,13 +61,25 @@ class RunWrites(Core):
 
     async def claim(self, request: ClaimRequest) -> Claim:
         places = self._floors.begin(request.pairs, time.monotonic())
-        head, records = await self._claim(request, places, request.limit)
-        if any(places) and len(records) < request.limit:
-            places = [None for _ in places]
-            head, earlier = await self._claim(request, places, request.limit - len(records))
-            records = [*earlier, *records]
-        if not any(places):
-            self._floors.walked(head["scanned"], time.monotonic())
+        reach = _REACH
+        records: list[Record] = []
+        while True:
+            left = request.limit - len(records)
+            candidates = min(left * reach, _FARTHEST)
+            head, taken = await self._claim(request, places, left, candidates)
+            records += taken
+            if reach == _REACH and not any(places):
+                self._floors.walked(head["scanned"], time.monotonic())
+            if len(records) >= request.limit:
+                break
+            if head["candidates"] == candidates and candidates < _FARTHEST:
+                # All there was to choose from, and somebody holds it: what stands behind it is ready too.
+                reach *= _FARTHER
+            elif any(places):
+                places, reach = [None for _ in places], _REACH
+            else:
+                break
+        records.sort(key=lambda record: (record["rank"], record["run_id"]))
         self._floors.took(records)
         return Claim(
             runs=tuple(rows.claimed(record, request.token) for record in records),
@@ -121,7 +135,7 @@ class RunWrites(Core):
         return [_again(answers, run_id) for run_id in run_ids]
 
     async def _claim(
-        self, request: ClaimRequest, places: Sequence[Place | None], limit: int
+        self, request: ClaimRequest, places: Sequence[Place | None], limit: int, candidates: int
     ) -> tuple[Record, Sequence[Record]]:
         """What every row says, and the rows of the runs that were taken."""
         records = await self._connections.fetch_quick(
@@ -135,6 +149,7 @@ class RunWrites(Core):
             list(request.held.values()),
             [place and place[0] for place in places],
             [place and place[1] for place in places],
+            candidates,
         )
         return records[0], [record for record in records if record["run_id"] is not None]
 

@@ -1,12 +1,9 @@
-"""Imported before the tests: pytest shows what an assert compared only in modules that it heard of before their import."""
+"""Imported before the tests, because pytest shows what an assert compared only in modules it heard of before."""
 
 from __future__ import annotations
 
 import pytest
 
-_TESTS = (
-    "cancels", "changes", "children", "claims", "commits", "liveness", "payloads", "reads", "signals", "starts", "upkeep",
-    "world",
-)  # fmt: skip
+_MODULES = "cancels changes children claims commits liveness payloads reads signals starts upkeep world"
 
-pytest.register_assert_rewrite(*(f"runnerq.testing.conformance.{name}" for name in _TESTS))
+pytest.register_assert_rewrite(*(f"runnerq.testing.conformance.{name}" for name in _MODULES.split()))

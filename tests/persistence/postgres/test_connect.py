@@ -163,8 +163,10 @@ class TestLosingTheConnection:
                 await _waiting(other)
                 sending.cancel()
                 await asyncio.gather(sending, return_exceptions=True)
+        # Whether one that was called off came through after all is not known; this one does.
+        before = (await holder.inbox(run)).seen
         assert await storage.send([a_signal(run.id)]) == ["sent"]
-        assert (await holder.inbox(run)).seen == 1
+        assert (await holder.inbox(run)).seen > before
 
     async def test_closing_does_not_wait_for_a_lock_that_somebody_holds(
         self, database: str, other: asyncpg.Connection

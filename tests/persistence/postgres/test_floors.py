@@ -1,4 +1,4 @@
-"""Where claims begin while dead rows slow the walk to what is ready."""
+"""Where claims begin while dead rows slow the walk to what is ready, and how far they reach while somebody holds it."""
 
 from __future__ import annotations
 
@@ -84,3 +84,34 @@ class TestClaims:
         claim = await holder.claim(5)
         assert [run.id for run in claim.runs] == [urgent.id, second.id]
         assert len({run.token for run in claim.runs}) == 1
+
+
+class TestReach:
+    """Ready runs that somebody's open transaction holds delay themselves and nobody else."""
+
+    @pytest.fixture
+    async def world(self, database: str) -> AsyncIterator[PostgresWorld]:
+        async with a_world(database) as world:
+            yield world
+
+    @pytest.mark.parametrize("held", [2, 40, 300])
+    async def test_a_claim_reaches_behind_what_somebody_holds(self, world: PostgresWorld, held: int) -> None:
+        holder = await a_holder(world.storage)
+        await world.storage.start([a_run() for _ in range(held)])
+        free = a_run()
+        await world.storage.start([free])
+        async with world.connection.transaction():
+            await world.connection.execute("select from runnerq.live where run_id <> $1 for update", free.id)
+            assert [run.id for run in (await holder.claim(1)).runs] == [free.id]
+            assert await holder.ready() == []
+        assert len((await holder.claim(500)).runs) == held
+
+    async def test_runs_come_by_rank_however_many_reaches_it_took(self, world: PostgresWorld) -> None:
+        holder = await a_holder(world.storage)
+        first, *held, last = new = [a_run() for _ in range(30)]
+        for run in new:
+            await world.storage.start([run])
+        async with world.connection.transaction():
+            ids = [run.id for run in held]
+            await world.connection.execute("select from runnerq.live where run_id = any($1) for update", ids)
+            assert [run.id for run in (await holder.claim(2)).runs] == [first.id, last.id]

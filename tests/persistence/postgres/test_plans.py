@@ -167,7 +167,7 @@ async def test_a_statement_reads_no_table_or_index_from_end_to_end(plans: Plans,
 
 
 async def test_a_claim_touches_what_it_takes(undone: Plans) -> None:
-    plan = await undone.run("claim_runs", ["q"], ["order@1"], 100, WORKER, 77, [], [], [None], [None])
+    plan = await undone.run("claim_runs", ["q"], ["order@1"], 100, WORKER, 77, [], [], [None], [None], 200)
     # Twice as many are chosen as are taken; they are chosen, locked, updated, and read again.
     assert _touched(plan, "live") <= 700
     assert _touched(plan, "run") == 100
@@ -177,13 +177,13 @@ async def test_a_claim_touches_what_it_takes(undone: Plans) -> None:
 
 async def test_an_empty_claim_touches_nothing(undone: Plans) -> None:
     plan = await undone.run(
-        "claim_runs", ["q", "other"], ["nothing", "order@1"], 100, WORKER, 77, [], [], [None] * 2, [None] * 2
+        "claim_runs", ["q", "other"], ["nothing", "order@1"], 100, WORKER, 77, [], [], [None] * 2, [None] * 2, 200
     )
     assert _touched(plan, "live") <= 2
 
 
 async def test_a_commit_touches_the_runs_it_writes(undone: Plans) -> None:
-    await undone.run("claim_runs", ["q"], ["order@1"], 60, WORKER, 77, [], [], [None], [None])
+    await undone.run("claim_runs", ["q"], ["order@1"], 60, WORKER, 77, [], [], [None], [None], 200)
     mine = await undone.fetch(f"select run_id::text from runnerq.live where worker_id = {WORKER} order by run_id")
     parks, ends = _turns(mine[:50], Park(signals=("go",))), _turns(mine[50:], COMPLETED)
     plan = await undone.run("commit_plain", *plain_parameters(parks))

@@ -2,9 +2,10 @@
 -- $1 queue text[]  $2 served text[]: the pairs, by place  $3 limit integer  $4 worker bigint
 -- $5 token bigint (fresh, the caller's)  $6 run uuid[]  $7 token bigint[]: parked runs whose generators the worker still
 --    has, and the tokens they were parked under  $8 rank timestamptz[]  $9 run uuid[]: where in each pair's order to begin
---    (null: at its beginning)
--- Returns now, next_due and scanned (seconds it took to choose; null: nothing to choose from) in every row, and one row a
---    run, or a single row with a null run_id. Rows of the journal are left out where the run still carries the token
+--    (null: at its beginning)  $10 candidates integer: how many to choose from, more than the limit, because somebody may
+--    hold some of them
+-- Returns now, next_due, candidates (how many there were) and scanned (seconds it took to choose; null: none) in every row,
+--    and one row a run, or a single row with a null run_id. Rows of the journal are left out where the run still carries the token
 --    given; `seen` is the inbox count of the snapshot that read the mail, never the newer one of the lock.
 -- Choosing takes no lock. A run that was claimed and given back between the snapshot and the lock is left for the next
 --    claim, for its journal here is stale: its token, compared in both versions, tells.
@@ -19,10 +20,10 @@ with candidate as materialized (
           and (rank, run_id) >= (
               coalesce(w.rank, '-infinity'::timestamptz), coalesce(w.run_id, '00000000-0000-0000-0000-000000000000'::uuid))
         order by rank, run_id
-        limit $3::integer * 2                           -- more than asked for, so that contention does not come back short
+        limit $10::integer
     ) as c
     order by c.rank, c.run_id
-    limit $3::integer * 2
+    limit $10::integer
 ), worker as materialized (
     select id from runnerq.worker
     where id = $4 and reaped_at is null and exists (select from candidate)
@@ -49,6 +50,7 @@ with candidate as materialized (
 )
 select now() as now,
        (select due_at from runnerq.live where due_at is not null order by due_at limit 1) as next_due,
+       (select count(*)::integer from candidate) as candidates,
        (select extract(epoch from max(at) - statement_timestamp())::double precision from candidate) as scanned,
        t.run_id::text, t.rank, t.served, t.priority, t.generation, t.crashes, t.cancel, h.token is not null as resumed,
        r.kind, r.name, r.version, r.queue, r.input, r.created_at, coalesce(r.root_id, r.id)::text as root_id,

@@ -1,12 +1,13 @@
-"""What every held run of a worker shares; wired once, by the worker."""
+"""What the held runs of a worker work with, and what the worker asks of a held run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
+from runnerq.persistence.records import Arrival
 from runnerq.runtime.attempts import Attempts
 from runnerq.runtime.cache import Cache
 from runnerq.runtime.effects import Effects
@@ -17,9 +18,6 @@ from runnerq.runtime.reading import DatabaseTime
 from runnerq.runtime.registry import Registry
 from runnerq.runtime.writer import Writer
 from runnerq.serialization.codec import Codec
-
-if TYPE_CHECKING:
-    from runnerq.persistence.records import Arrival
 
 
 class HeldRun(Protocol):
@@ -36,10 +34,6 @@ class HeldRun(Protocol):
         """Its mailbox has counted something."""
         ...
 
-    def nudge(self) -> None:
-        """Something has come for one of this worker's runs, maybe this one."""
-        ...
-
     def stop(self) -> None:
         """The worker stops: start nothing more, and give the run back as soon as nothing of it runs."""
         ...
@@ -49,9 +43,12 @@ class HeldRun(Protocol):
         ...
 
 
-class Services(msgspec.Struct, frozen=True):
-    """``released`` gives the slot back and forgets the run; ``expect`` tells the claimer of a due time, in seconds;
-    ``fail`` stops the worker; ``keep`` holds a run's generators that refuse to close."""
+class Parts(msgspec.Struct, frozen=True):
+    """What every held run of one shift shares; the shift wires it, once.
+
+    ``queue`` is where a child goes that names none. ``released`` gives the slot back and forgets the run; ``expect``
+    tells the claimer of a due time, in seconds; ``keep`` holds a run's generators that refuse to close.
+    """
 
     writer: Writer
     mailroom: Mailroom
@@ -70,5 +67,4 @@ class Services(msgspec.Struct, frozen=True):
     queue: str
     released: Callable[[HeldRun], None]
     expect: Callable[[float], None]
-    fail: Callable[[BaseException], None]
     keep: Callable[[str, Sequence[Any]], None]

@@ -1,0 +1,26 @@
+"""How a worker works, as checked from what it was given."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """Durations are seconds. ``served`` are the names that it claims by."""
+
+    queues: tuple[str, ...]
+    served: tuple[str, ...]
+    max_workers: int
+    max_steps: int
+    max_threads: int
+    lease: float
+    beat: float
+    poll_interval: float
+    reaper_interval: float
+    reaper_batch: int
+    shutdown_grace: float
+    max_depth: int
+    cache: int
+    build: str
+    host: str
+    pid: int

@@ -1,0 +1,117 @@
+"""What a worker serves, and what a workflow means by a function."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import pytest
+
+from runnerq.errors import ConfigurationError
+from runnerq.retry import RetryPolicy
+from runnerq.runtime.registry import Registry, target_of
+from runnerq.workflow.commands import Flow
+from runnerq.workflow.context import Context
+from runnerq.workflow.declare import activity, workflow
+
+
+@activity
+async def ship(order: str) -> str:
+    return order
+
+
+@workflow
+def checkout(ctx: Context, order: str) -> Flow[str]:
+    return (yield from ctx.child(ship, order))
+
+
+@workflow(name="checkout", version=2)
+def checkout_v2(ctx: Context, order: str) -> Flow[str]:
+    return (yield from ctx.child(ship, order))
+
+
+def test_it_serves_workflows_by_version_and_activities_by_name() -> None:
+    registry = Registry([checkout, checkout_v2], [ship])
+    assert registry.served() == ("checkout@1", "checkout@2", "ship")
+    found = registry.get("workflow", "checkout", 2)
+    assert found is not None
+    assert found.fn is checkout_v2
+    assert registry.get("workflow", "checkout", 3) is None
+    assert registry.get("activity", "checkout", 1) is None
+
+
+def test_the_same_name_and_version_twice_is_refused_and_names_both_places() -> None:
+    @workflow(name="checkout")
+    def another(ctx: Context) -> Flow[None]:
+        yield ctx.sleep(1)
+
+    with pytest.raises(ConfigurationError, match=r"checkout@1.*test_registry\.py:\d+.*test_registry\.py:\d+"):
+        Registry([checkout, another], [])
+
+
+def test_the_same_function_twice_is_one() -> None:
+    assert Registry([checkout, checkout], [ship, ship]).served() == ("checkout@1", "ship")
+
+
+def test_a_workflow_is_no_activity_and_an_activity_no_workflow() -> None:
+    with pytest.raises(ConfigurationError, match="ship"):
+        Registry([ship], [])
+    with pytest.raises(ConfigurationError, match="checkout"):
+        Registry([], [checkout])
+
+
+def test_an_annotation_that_cannot_be_resolved_is_refused_and_named() -> None:
+    @workflow
+    def broken(ctx: Context, order: Ordre) -> Flow[None]:  # type: ignore[name-defined]  # noqa: F821 - the point
+        yield ctx.sleep(1)
+
+    with pytest.raises(ConfigurationError, match="Ordre"):
+        Registry([broken], [])
+
+
+def test_a_type_that_nothing_can_be_decoded_into_is_refused() -> None:
+    @activity
+    async def odd(value: type[object]) -> None: ...
+
+    with pytest.raises(ConfigurationError, match="value"):
+        Registry([], [odd])
+
+
+def test_only_takes_functions_and_names_and_refuses_what_is_not_registered() -> None:
+    registry = Registry([checkout, checkout_v2], [ship])
+    assert registry.narrow(None) == ("checkout@1", "checkout@2", "ship")
+    assert registry.narrow([ship]) == ("ship",)
+    assert registry.narrow(["checkout"]) == ("checkout@1", "checkout@2")
+    assert registry.narrow(["checkout@2", ship, "ship"]) == ("checkout@2", "ship")
+    with pytest.raises(ConfigurationError, match="nobody"):
+        registry.narrow(["nobody"])
+
+
+def test_an_undeclared_function_is_taken_for_what_it_is() -> None:
+    def plain(ctx, order):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202 - as a newcomer writes it
+        yield ctx.sleep(1)
+
+    async def work() -> int:
+        return 1
+
+    assert [target_of(fn).kind for fn in (plain, work)] == ["workflow", "activity"]
+    assert Registry([plain], [work]).served() == ("plain@1", "work")
+
+
+def test_what_a_workflow_means_by_a_function_need_not_be_registered() -> None:
+    registry = Registry([checkout], [])
+    assert registry.target(ship).served == "ship"
+    assert registry.target(checkout).served == "checkout@1"
+    partial: Any = functools.partial(ship)
+    assert registry.target(partial).served == "ship"
+
+
+def test_definitions_say_queues_builds_and_declared_options() -> None:
+    @activity(retry=RetryPolicy(max_attempts=7), timeout=5, queue="mail")
+    async def send() -> None: ...
+
+    plain, with_options = Registry([checkout], [send]).definitions("main", "b1")
+    assert (plain.kind, plain.name, plain.version, plain.queue, plain.build) == ("workflow", "checkout", 1, "main", "b1")
+    assert (with_options.queue, with_options.version) == ("mail", 0)
+    assert '"timeout":5' in str(with_options.options)
+    assert '"max_attempts":7' in str(with_options.options)
