@@ -93,11 +93,14 @@ class DecodingError(RunnerQError):
 class RunNotFound(RunnerQError):
     """No run has this id or key."""
 
-    __match_args__ = ("run_id",)
+    __match_args__ = ("run_id", "key", "workflow")
 
-    def __init__(self, run_id: str) -> None:
+    def __init__(self, run_id: str | None, key: str | None = None, workflow: str | None = None) -> None:
         self.run_id = run_id
-        super().__init__(f"there is no run {run_id!r}: check the id, the schema, and whether retention has deleted it")
+        self.key = key
+        self.workflow = workflow
+        sought = f"run {run_id!r}" if key is None else f"run of {workflow} with key {key!r}"
+        super().__init__(f"there is no {sought}: check it, the schema, and whether retention has deleted it")
 
 
 class RunFinished(RunnerQError):

@@ -60,12 +60,21 @@ class Core:
         self._given = storage
         self._storage = storage
         self._hub: Hub | None = None
+        self._open = False
 
     async def open(self) -> None:
-        self._storage = await self._source.open()
+        if self._open:
+            raise UsageError("this client is open already: open it once, and close it before it is opened again")
+        self._open = True
+        try:
+            self._storage = await self._source.open()
+        except BaseException:
+            self._open = False
+            raise
 
     async def close(self) -> None:
         hub, self._hub = self._hub, None
+        self._open = False
         self._storage = self._given
         try:
             if hub is not None:

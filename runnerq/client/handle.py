@@ -55,7 +55,7 @@ class Handle(Generic[R]):
             self._id = await self._core.storage.by_key(*self._key)
             self._known = self._id is not None
         if self._id is None:
-            raise RunNotFound("{} with key {}".format(*self._key))
+            raise RunNotFound(None, key=self._key[1], workflow=self._key[0])
         return self._id
 
     async def result(self, timeout: float | timedelta | None = None) -> R:

@@ -13,8 +13,6 @@ from runnerq.persistence.records import OnDuplicate, Priority
 from runnerq.retry import RetryPolicy, seconds
 from runnerq.workflow.declare import check_name
 
-DEFAULT_QUEUE = "default"
-
 
 class StartOptions(msgspec.Struct, frozen=True):
     """None means: as declared. Durations are seconds, times aware UTC."""

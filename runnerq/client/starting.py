@@ -8,11 +8,11 @@ from typing import Any, assert_never
 
 import msgspec
 
-from runnerq.client.options import DEFAULT_QUEUE, StartOptions, check_key
+from runnerq.client.options import StartOptions, check_key
 from runnerq.errors import ConfigurationError
 from runnerq.ids import new_run_id
 from runnerq.persistence.protocol import Reads
-from runnerq.persistence.records import Definition, Kind, NewRun, Priority
+from runnerq.persistence.records import DEFAULT_QUEUE, Definition, Kind, NewRun, Priority
 from runnerq.serialization.codec import Codec
 from runnerq.serialization.signatures import signature_of, workflow_signature_of
 from runnerq.workflow.declare import ActivityDeclaration, WorkflowDeclaration, declaration_of

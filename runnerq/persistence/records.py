@@ -22,6 +22,9 @@ Stored = Literal["pending", "running", "waiting", "blocked"]
 Ended = Literal["completed", "failed", "dead_letter", "cancelled"]
 OnDuplicate = Literal["return_existing", "no_reuse", "allow_reuse", "allow_reuse_on_failure"]
 
+DEFAULT_QUEUE = "default"
+"""Where a run goes that nobody gave a queue."""
+
 MANY_CHILDREN = 16
 """A park that waits for more children than this names none of them: any child's end counts then."""
 

@@ -72,6 +72,10 @@ def check_child(parts: Parts, command: Command[Any]) -> None:
         _check_options(command.options)
     except ConfigurationError as error:
         raise UsageError(f"{command!r} cannot be asked for: {error}") from error
+    if target.kind == "workflow" and command.options.retry is not None:
+        raise UsageError(
+            f"{command!r} takes no retry=: with the same answers the same code fails again. Give it to the steps inside"
+        )
     _metadata(command, target, parts)
 
 
@@ -98,7 +102,7 @@ def _metadata(command: Command[Any], target: Target, parts: Parts) -> str | None
 
 
 def child_run(leaf: Leaf, parent: Claimed, parts: Parts) -> NewRun:
-    """The run that a ``child`` or ``spawn`` asked for. Children inherit the priority."""
+    """The run that a ``child`` or ``spawn`` asked for. It inherits the priority, and the queue if it names none."""
     command, options = leaf.command, leaf.command.options
     if command.fn is None or command.payload is None or leaf.asked.child is None:
         raise AssertionError(f"{leaf!r} starts no run")
@@ -117,7 +121,7 @@ def child_run(leaf: Leaf, parent: Claimed, parts: Parts) -> NewRun:
         kind=target.kind,
         name=target.name,
         version=target.version,
-        queue=options.queue or declared.queue or parts.queue,
+        queue=options.queue or declared.queue or parent.queue,
         input=command.payload,
         priority=parent.priority if priority is None else priority,
         root_id=parent.root_id,

@@ -116,7 +116,8 @@ class HeldWorkflow:
             self._take_in(claimed.cancel)
 
     def hear(self, arrival: Arrival) -> None:
-        if arrival.inbox > self._seen and not self._gone and not self._reading and self._parking() is None:
+        leaving = self._turn is not None and self._turn.move is not GOING
+        if arrival.inbox > self._seen and not (self._gone or self._reading or leaving):
             self._read_mailbox(self._awaited_children())
 
     def stop(self) -> None:
@@ -258,9 +259,6 @@ class HeldWorkflow:
         if self._deadline is not None and not self._interpreter.cancel_requested:
             times.append(self._deadline)
         return min(times, default=None)
-
-    def _parking(self) -> Park | None:
-        return self._turn.move if self._turn is not None and isinstance(self._turn.move, Park) else None
 
     def _written(self, answer: Verdict | StorageRefused) -> None:
         turn, self._turn = self._turn, None

@@ -46,7 +46,7 @@ class HeldRun(Protocol):
 class Parts(msgspec.Struct, frozen=True):
     """What every held run of one shift shares; the shift wires it, once.
 
-    ``queue`` is where a child goes that names none. ``released`` gives the slot back and forgets the run; ``expect``
+    ``released`` gives the slot back and forgets the run; ``expect``
     tells the claimer of a due time, in seconds; ``keep`` holds a run's generators that refuse to close.
     """
 
@@ -64,7 +64,6 @@ class Parts(msgspec.Struct, frozen=True):
     build: str
     max_depth: int
     client: Any
-    queue: str
     released: Callable[[HeldRun], None]
     expect: Callable[[float], None]
     keep: Callable[[str, Sequence[Any]], None]

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from runnerq.errors import ConfigurationError
-from runnerq.persistence.records import Definition, Kind, served_name
+from runnerq.persistence.records import DEFAULT_QUEUE, Definition, Kind, served_name
 from runnerq.serialization.codec import check_type
 from runnerq.serialization.signatures import Signature, signature_of, workflow_signature_of
 from runnerq.workflow.declare import (
@@ -115,13 +115,13 @@ class Registry:
             found = self._by_fn[fn] = target_of(fn)
         return found
 
-    def definitions(self, queue: str, build: str) -> list[Definition]:
+    def definitions(self, build: str) -> list[Definition]:
         return [
             Definition(
                 kind=t.kind,
                 name=t.name,
                 version=t.version,
-                queue=t.declaration.queue or queue,
+                queue=t.declaration.queue or DEFAULT_QUEUE,
                 build=build,
                 options=_options(t.declaration),
             )

@@ -154,7 +154,6 @@ class Shift:
             build=settings.build,
             max_depth=settings.max_depth,
             client=client,
-            queue=settings.queues[0],
             released=self._released,
             expect=self.claimer.expect,
             keep=self._keep,
@@ -174,7 +173,7 @@ class Shift:
             queues=settings.queues,
             served=settings.served,
         )
-        definitions = self._registry.definitions(settings.queues[0], settings.build)
+        definitions = self._registry.definitions(settings.build)
         self.time.sync(await self._storage.register(row, definitions))
 
     async def run(self, ready: Callable[[], None]) -> Over:

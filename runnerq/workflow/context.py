@@ -282,7 +282,7 @@ class Context:
         metadata: Mapping[str, str] | None = None,
         parent_close: ParentClose | None = None,
     ) -> Context:
-        """A context with these options for the next call."""
+        """A context with these options for the next call, on top of those that this one has."""
         if key == "":
             raise ValueError("an idempotency key is a non-empty str")
         given = CallOptions(
@@ -297,7 +297,7 @@ class Context:
             metadata=metadata,
             parent_close=parent_close,
         )
-        return Context(self._driver, given)
+        return Context(self._driver, self._options.under(given))
 
     # --- plain calls --------------------------------------------------------------------------------------------------
 

@@ -27,5 +27,10 @@ class CallOptions(msgspec.Struct, frozen=True):
     metadata: Mapping[str, str] | None = None
     parent_close: ParentClose | None = None
 
+    def under(self, given: CallOptions) -> CallOptions:
+        """These options, with those that are given on top."""
+        named = {name: value for name in self.__struct_fields__ if (value := getattr(given, name)) is not None}
+        return msgspec.structs.replace(self, **named)
+
 
 DEFAULTS = CallOptions()

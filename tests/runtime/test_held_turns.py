@@ -197,7 +197,7 @@ async def test_what_arrived_while_a_run_was_parked_is_fed_in_the_order_of_its_ti
 # --- many children ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("children", [12, 200])
+@pytest.mark.parametrize("children", [12, 500])
 async def test_many_children_that_end_at_once_resume_their_parent_a_few_times(
     plain_stage: Stage, children: int
 ) -> None:

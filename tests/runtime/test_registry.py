@@ -110,8 +110,8 @@ def test_definitions_say_queues_builds_and_declared_options() -> None:
     @activity(retry=RetryPolicy(max_attempts=7), timeout=5, queue="mail")
     async def send() -> None: ...
 
-    plain, with_options = Registry([checkout], [send]).definitions("main", "b1")
-    assert (plain.kind, plain.name, plain.version, plain.queue, plain.build) == ("workflow", "checkout", 1, "main", "b1")
+    plain, with_options = Registry([checkout], [send]).definitions("b1")
+    assert (plain.kind, plain.name, plain.version, plain.queue, plain.build) == ("workflow", "checkout", 1, "default", "b1")
     assert (with_options.queue, with_options.version) == ("mail", 0)
     assert '"timeout":5' in str(with_options.options)
     assert '"max_attempts":7' in str(with_options.options)

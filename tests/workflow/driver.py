@@ -1,8 +1,8 @@
 """A small driver for the interpreter: it feeds a workflow what a test says, and keeps the journal.
 
-After every event, every prefix of the journal is replayed into a fresh interpreter, which must stand at the same place: the
-same commands open, the same local variables in every branch, the same rows written for what follows by itself. And none of
-these interpreters may leave a cycle behind: it is gone as soon as it is dropped.
+After every event, every prefix of the journal is replayed into a fresh interpreter, which must stand at the same place:
+the same commands open, the same local variables in every branch, the same rows written for what follows by itself. And
+none of these interpreters may leave a cycle behind: it is gone as soon as it is dropped.
 """
 
 from __future__ import annotations
@@ -253,7 +253,7 @@ def shown(row: Row) -> str:
     return f"{row.kind} {row.position} {value}".replace("  ", " ").strip() + asked
 
 
-# --- comparing ---------------------------------------------------------------------------------------------------------
+# --- comparing --------------------------------------------------------------------------------------------------------
 
 
 def stand_of(run: Interpreter) -> Stand:

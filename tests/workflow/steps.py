@@ -1,9 +1,11 @@
-"""What the workflows under test ask for; nothing here is ever run."""
+"""What the workflows under test ask for, and parts of them; no step here is ever run."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+from runnerq.errors import Cancelled
 from runnerq.workflow.commands import Flow, Signal
 from runnerq.workflow.context import Context
 from runnerq.workflow.declare import activity, workflow
@@ -36,7 +38,7 @@ def find(item: str) -> Order:
     raise AssertionError(item)
 
 
-def anything(*args: object, **kwargs: object):  # noqa: ANN201 - without annotations on purpose
+def anything(*args: object, **kwargs: object):
     raise AssertionError(args, kwargs)
 
 
@@ -49,3 +51,20 @@ async def pack(order: Order) -> list[Order]:
 def ship(ctx: Context, order: Order) -> Flow[Order]:
     yield ctx.sleep(1)
     return order
+
+
+def paying(ctx: Context, item: str) -> Flow[int]:
+    """A branch of two steps."""
+    cost = yield from ctx.step(price, item)
+    yield from ctx.step(charge, item)
+    return cost
+
+
+def tidy(ctx: Context, name: str) -> Any:
+    """A branch that cleans up when it is cancelled."""
+    try:
+        yield ctx.signal(name)
+    except Cancelled as cancelled:
+        yield ctx.step(anything, "clean", name)
+        return str(cancelled)
+    return name

@@ -27,7 +27,7 @@ def caught(ctx: Context, command: Any) -> Any:
     return seen
 
 
-# --- what each command makes of it -------------------------------------------------------------------------------------
+# --- what each command makes of it ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("wait", ["sleep", "signal", "child", "handle"])
@@ -130,7 +130,7 @@ def test_what_is_yielded_when_the_cancel_is_due_is_asked_for_never(last: str | N
     assert run.answer("2").result == "cleaned"
 
 
-# --- cleanup -----------------------------------------------------------------------------------------------------------
+# --- cleanup ----------------------------------------------------------------------------------------------------------
 
 
 def test_an_except_exception_does_not_eat_it() -> None:
@@ -138,7 +138,7 @@ def test_an_except_exception_does_not_eat_it() -> None:
         while True:
             try:
                 yield ctx.sleep(1)
-            except Exception:  # noqa: BLE001, S112 - as users write it
+            except Exception:  # noqa: S112 - as users write it
                 continue
 
     assert isinstance(drive(wf, {"1": None, "2": None}).cancel().error, Cancelled)
@@ -212,7 +212,7 @@ def test_replay_throws_at_the_yield_of_the_first_run() -> None:
     assert run.answer("4").result == [2]
 
 
-# --- composites --------------------------------------------------------------------------------------------------------
+# --- composites -------------------------------------------------------------------------------------------------------
 
 
 def cleaning(ctx: Context, name: str) -> Any:

@@ -239,7 +239,7 @@ def test_the_stack_of_the_parked_place_is_known() -> None:
     ]  # fmt: skip
 
 
-# --- nothing left behind -----------------------------------------------------------------------------------------------
+# --- nothing left behind ----------------------------------------------------------------------------------------------
 
 
 def waiting(ctx: Context) -> Any:

@@ -34,7 +34,7 @@ def blocked_by(run: Drive, changed: Body) -> Blocked:
     return block
 
 
-# --- commands ----------------------------------------------------------------------------------------------------------
+# --- commands ---------------------------------------------------------------------------------------------------------
 
 
 def test_another_name_at_a_position() -> None:
@@ -173,7 +173,7 @@ def test_a_command_asked_where_none_was() -> None:
     assert block.line == f"{line_in(changed, 'sleep')} in changed"
 
 
-# --- composites, branches, cancels -------------------------------------------------------------------------------------
+# --- composites, branches, cancels ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("shape", ["all", "race", "gather", "limit", "return_errors"])
@@ -281,7 +281,7 @@ def test_a_row_that_cannot_be_read_blocks(damage: dict[str, Any]) -> None:
     assert blocked.value.position in (None, "1")
 
 
-# --- what user code can do about it ------------------------------------------------------------------------------------
+# --- what user code can do about it -----------------------------------------------------------------------------------
 
 
 def test_no_except_of_user_code_sees_it() -> None:

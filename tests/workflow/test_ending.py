@@ -36,7 +36,9 @@ def test_an_error_of_the_workflow_itself_is_no_dead_letter() -> None:
     assert not is_exhausted(ValueError("no"))
 
 
-@pytest.mark.parametrize("error", [TypeError("x"), KeyError("x"), AttributeError("x"), UsageError("x"), ImportError("x")])
+@pytest.mark.parametrize(
+    "error", [TypeError("x"), KeyError("x"), AttributeError("x"), UsageError("x"), ImportError("x")]
+)
 def test_what_looks_like_a_fault_of_the_code_is_one(error: Exception) -> None:
     assert is_code_fault(error)
 

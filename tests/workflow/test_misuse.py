@@ -42,7 +42,7 @@ def said(make: Callable[[Context], Any]) -> str:
     return message
 
 
-# --- what is yielded ---------------------------------------------------------------------------------------------------
+# --- what is yielded --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_a_coroutine_as_a_member_or_a_step_is_closed() -> None:
     assert "is not a function" in said(lambda ctx: ctx.step("price"))  # type: ignore[call-overload]
 
 
-# --- a command that is not yielded -------------------------------------------------------------------------------------
+# --- a command that is not yielded ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -205,9 +205,9 @@ def test_a_coroutine_as_a_member_or_a_step_is_closed() -> None:
     [
         lambda ctx: bool(ctx.step(price, 1)),
         lambda ctx: list(ctx.gather([])),
-        lambda ctx: [one for one in ctx.all(ctx.sleep(1))],
+        lambda ctx: [repr(one) for one in ctx.all(ctx.sleep(1))],
         lambda ctx: dict.fromkeys(ctx.all()),
-        lambda ctx: (lambda a, b: None)(*ctx.all(ctx.sleep(1), ctx.sleep(2))),
+        lambda ctx: print(*ctx.all(ctx.sleep(1), ctx.sleep(2))),
         lambda ctx: "no" if not ctx.signal("go") else "yes",
         lambda ctx: ctx.gather(ctx.all()),
     ],
@@ -226,9 +226,9 @@ def test_a_command_used_as_its_answer_says_what_was_forgotten(use: Callable[[Con
 def test_unpacking_a_command_says_what_was_forgotten() -> None:
     def wf(ctx: Context) -> Any:
         try:
-            one, two = ctx.all(ctx.sleep(1), ctx.sleep(2))
+            _one, _two = ctx.all(ctx.sleep(1), ctx.sleep(2))
         except UsageError as error:
-            yield ctx.sleep(one if False else 1)
+            yield ctx.sleep(1)
             return str(error)
 
     assert "unpacked" in drive(wf, {"1": None}).result
@@ -247,7 +247,7 @@ def test_commands_that_are_never_yielded_are_named_with_their_line() -> None:
     assert Context().sleep(1).line == "an unknown line"
 
 
-# --- what is returned --------------------------------------------------------------------------------------------------
+# --- what is returned -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -279,7 +279,7 @@ def test_a_branch_that_returns_a_command_blocks() -> None:
     assert "the branch at 1.0 returned" in drive(wf, {"1.0.1": None}).block.message
 
 
-# --- arguments ---------------------------------------------------------------------------------------------------------
+# --- arguments --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -341,7 +341,10 @@ def undecodable() -> Callable[[], None]:
         (lambda ctx: ctx.signal(""), "a non-empty str"),
         (lambda ctx: ctx.send("018f3d5e-7a0c-7c2b-8b7e-ffffffffffff", 5, 1), "a non-empty str"),
         (lambda ctx: ctx.sleep_until(datetime(2026, 1, 1)), "with a zone"),  # noqa: DTZ001 - on purpose
-        (lambda ctx: ctx.sleep_until(datetime.max.replace(tzinfo=timezone(-timedelta(hours=1)))), "a time that UTC has"),
+        (
+            lambda ctx: ctx.sleep_until(datetime.max.replace(tzinfo=timezone(-timedelta(hours=1)))),
+            "a time that UTC has",
+        ),
         (lambda ctx: Context().now(), "needs a run"),
     ],
 )

@@ -70,7 +70,10 @@ def test_a_race_a_limit_or_a_branch_needs_one() -> None:
     assert needed(lambda ctx: ctx.all(branch(ctx), a_child(ctx), a_child(ctx))) == 1
     assert needed(lambda ctx: ctx.all(a_child(ctx), a_child(ctx), ctx.race(a_child(ctx), a_child(ctx)))) == 1
     assert needed(lambda ctx: ctx.all(a_child(ctx), ctx.all(a_child(ctx), a_child(ctx)), ctx.sleep(1))) == 1
-    assert needed(lambda ctx: ctx.race(ctx.all(a_child(ctx), a_child(ctx)), ctx.all(*[a_child(ctx)] * 1, a_child(ctx)))) == 2
+    assert (
+        needed(lambda ctx: ctx.race(ctx.all(a_child(ctx), a_child(ctx)), ctx.all(*[a_child(ctx)] * 1, a_child(ctx))))
+        == 2
+    )
 
 
 def test_fewer_are_needed_when_some_have_ended() -> None:
