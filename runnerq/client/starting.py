@@ -9,12 +9,12 @@ from typing import Any, assert_never
 import msgspec
 
 from runnerq.client.options import StartOptions, check_key
-from runnerq.errors import ConfigurationError
+from runnerq.errors import ConfigurationError, DecodingError
 from runnerq.ids import new_run_id
 from runnerq.persistence.protocol import Reads
 from runnerq.persistence.records import DEFAULT_QUEUE, Definition, Kind, NewRun, Priority
 from runnerq.serialization.codec import Codec
-from runnerq.serialization.signatures import signature_of, workflow_signature_of
+from runnerq.serialization.signatures import Signature, signature_of, workflow_signature_of
 from runnerq.workflow.declare import ActivityDeclaration, WorkflowDeclaration, declaration_of
 
 
@@ -29,6 +29,7 @@ class Target(msgspec.Struct, frozen=True):
     metadata: Mapping[str, str]
     returns: Any
     takes: inspect.Signature | None = None
+    signature: Signature | None = None
 
     def check_arguments(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         """TypeError if the function does not take these; a run of them could only fail."""
@@ -39,6 +40,14 @@ class Target(msgspec.Struct, frozen=True):
             self.takes.bind(*context, *args, **kwargs)
         except TypeError as error:
             raise TypeError(f"{self.name} cannot be started with these arguments: {error}") from None
+
+    def check_input(self, text: str, codec: Codec) -> None:
+        """TypeError if what is stored cannot be read back as the function is annotated: the run would block."""
+        if self.signature is not None:
+            try:
+                codec.decode_call(text, self.signature, f"the input of {self.name}")
+            except DecodingError as error:
+                raise TypeError(f"{self.name} cannot be started with these arguments: {error}") from error
 
 
 def target_of(fn: Callable[..., Any]) -> Target:
@@ -55,6 +64,7 @@ def target_of(fn: Callable[..., Any]) -> Target:
                 metadata=declared.metadata or {},
                 returns=workflow_signature_of(fn).returns,
                 takes=_takes(fn),
+                signature=workflow_signature_of(fn),
             )
         case ActivityDeclaration():
             return Target(
@@ -66,6 +76,7 @@ def target_of(fn: Callable[..., Any]) -> Target:
                 metadata={},
                 returns=signature_of(fn).returns,
                 takes=_takes(fn),
+                signature=signature_of(fn),
             )
         case None:
             raise ConfigurationError(
@@ -130,13 +141,15 @@ def new_run(of: Template, codec: Codec, args: Sequence[Any], kwargs: Mapping[str
     """A run with an id of its own. EncodingError names the argument that cannot be stored."""
     target, options = of.target, of.options
     target.check_arguments(args, kwargs)
+    text = codec.encode_call(tuple(args), dict(kwargs), f"the input of {target.name}")
+    target.check_input(text, codec)
     return NewRun(
         id=new_run_id(),
         kind=target.kind,
         name=target.name,
         version=target.version,
         queue=options.queue or target.queue,
-        input=codec.encode_call(tuple(args), dict(kwargs), f"the input of {target.name}"),
+        input=text,
         priority=target.priority if options.priority is None else options.priority,
         key=None if key is None else check_key(key),
         on_duplicate=options.on_duplicate or "return_existing",

@@ -16,7 +16,7 @@ from typing import Any, Protocol, Self
 
 import anyio
 
-from runnerq.errors import ConfigurationError, StorageUnavailable
+from runnerq.errors import ConfigurationError, StorageUnavailable, UsageError
 from runnerq.persistence.protocol import Storage
 from runnerq.retry import seconds
 from runnerq.runtime.builds import build_of
@@ -115,6 +115,8 @@ class Worker:
         Raises what it cannot go on with: SchemaError, a KeyboardInterrupt out of a step, or StorageUnavailable at its
         start. What it held is given back.
         """
+        if not self._over.is_set():
+            raise UsageError("this worker runs already: enter it or call run() once, and make another Worker for more")
         self._over.clear()
         try:
             while not self._stopped.is_set():
@@ -165,6 +167,8 @@ class Worker:
         await self._shift.idle()
 
     async def __aenter__(self) -> Self:
+        if self._running is not None or not self._over.is_set():
+            raise UsageError("this worker runs already: enter it or call run() once, and make another Worker for more")
         self._stopped.clear()
         self._ready.clear()
         self._running = asyncio.create_task(self.run(), name="runnerq-worker")

@@ -5,7 +5,8 @@ Rules
 - Publishing, spawning and an empty composite answer at once: they are asks without an answer of their own.
 - A child that is refused when it is asked for (too deep) is on record as that: without a child's id. Its failure is an
   event of its own, so that replay does not ask again how deep a run may lie.
-- User code is never called while an exception is handled here: it would see that one as the context of its own.
+- User code is never called while an exception is handled here: it would see that one as the context of its own. Each
+  time it runs in a fresh copy of the contextvars that were there when the interpreter was made.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import inspect
 from abc import abstractmethod
 from collections.abc import Generator
+from contextvars import copy_context
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -53,6 +55,7 @@ class Advance(Deciding):
         self._preparation = Preparation(codec, self.run_id, identity.check_child)
         self._live: dict[Branch, None] = {}
         self._unstarted: set[Any] = set()
+        self._context = copy_context()
 
     @abstractmethod
     def publish(self, command: Command[Any]) -> None:
@@ -68,8 +71,11 @@ class Advance(Deciding):
         try:
             for _ in range(MAX_YIELDS):
                 try:
-                    thrown = isinstance(answer, Thrown)
-                    yielded = generator.throw(answer.take()) if thrown else generator.send(answer)
+                    resume = self._context.copy().run
+                    if isinstance(answer, Thrown):
+                        yielded = resume(generator.throw, answer.take())
+                    else:
+                        yielded = resume(generator.send, answer)
                 except StopIteration as stop:
                     answer = stop.value
                     break
@@ -84,7 +90,10 @@ class Advance(Deciding):
                     answer = Thrown(Cancelled(branch.reason))
                     continue
                 try:
-                    command = self._claimed(branch, yielded)
+                    command = claim(yielded, driver, branch.prefix, self._unstarted)
+                    self._preparation.prepare(command)
+                    if command.payload is not None or command.members:
+                        self._check_published(command)
                 except (UsageError, EncodingError) as error:
                     answer = Thrown(error.with_traceback(None))
                     continue
@@ -104,19 +113,13 @@ class Advance(Deciding):
         finally:
             answer = None  # The error's frames may keep this one alive: see Thrown.
 
-    def _claimed(self, branch: Branch, yielded: Any) -> Command[Any]:
-        """The command that was yielded, ready to be asked for. Raises what is thrown at the user's line."""
-        command = claim(yielded, self.driver, branch.prefix, self._unstarted)
-        self._preparation.prepare(command)
-        if command.payload is None and not command.members:
-            return command
+    def _check_published(self, command: Command[Any]) -> None:
+        """Raise EncodingError if a command makes the visible state too large, which is one payload."""
         values: dict[str, Any] = {}
         for each in published(command):
             values |= each.kwargs
         if values:
-            # The visible state is one payload; what makes it too large must not be asked for.
             self.codec.encode({**self.state, **values}, f"the published state of run {self.run_id}")
-        return command
 
     def _branch_ended(self, branch: Branch, answer: Any) -> None:
         self._live.pop(branch, None)

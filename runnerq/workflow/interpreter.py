@@ -74,8 +74,9 @@ class Interpreter(Advance):
 
     def answer(self, position: str, text: str | None, value: Any, at: datetime) -> bool:
         """Feed a command's recorded answer; ``value`` is ``text`` decoded. False if it is not waited for any more."""
-        leaf = self._waited_for(position)
+        leaf = self.leaves.get(position)
         if leaf is None:
+            self.late += 1
             return False
         deadline = leaf.asked.deadline
         if deadline is not None and leaf.command.kind == "sleep":
@@ -85,17 +86,21 @@ class Interpreter(Advance):
 
     def fail(self, position: str, text: str, at: datetime) -> bool:
         """Feed a command's recorded failure. False if it is not waited for any more."""
-        leaf = self._waited_for(position)
-        if leaf is not None:
-            self._feed("failed", position, text, at, self._fail, leaf, text)
-        return leaf is not None
+        leaf = self.leaves.get(position)
+        if leaf is None:
+            self.late += 1
+            return False
+        self._feed("failed", position, text, at, self._fail, leaf, text)
+        return True
 
     def interrupt(self, position: str, at: datetime) -> bool:
         """Feed that a step was cut off by a cancel, so that what became of it is unknown. False as for ``answer``."""
-        leaf = self._waited_for(position)
-        if leaf is not None:
-            self._feed("interrupted", position, None, at, self._interrupt, leaf)
-        return leaf is not None
+        leaf = self.leaves.get(position)
+        if leaf is None:
+            self.late += 1
+            return False
+        self._feed("interrupted", position, None, at, self._interrupt, leaf)
+        return True
 
     def cancel(self, reason: str | None, at: datetime) -> None:
         """Feed a cancel. A second one adds nothing, nor does one of a run that has ended."""
@@ -240,7 +245,7 @@ class Interpreter(Advance):
         # The root draws already, so that what the function itself draws is not drawn again by its first lines.
         self.driver.branch = root
         try:
-            made: Any = self.identity.body(Context(self.driver))
+            made: Any = self._context.copy().run(self.identity.body, Context(self.driver))
         except (KeyboardInterrupt, Blocked):
             raise
         except BaseException as error:  # noqa: BLE001 - calling the function is a part of the workflow
@@ -274,12 +279,6 @@ class Interpreter(Advance):
         if self.recorder.recording:
             self._published = self.state
 
-    def _waited_for(self, position: str) -> Leaf | None:
-        leaf = self.leaves.get(position)
-        if leaf is None:
-            self.late += 1
-        return leaf
-
     # --- the end ------------------------------------------------------------------------------------------------------
 
     def never_yielded(self) -> tuple[Command[Any], ...]:
@@ -300,7 +299,7 @@ class Interpreter(Advance):
         leaked = []
         for branch in reversed(self._live):
             try:
-                if not _closed(branch.generator):
+                if not self._context.copy().run(_closed, branch.generator):
                     leaked.append(branch.generator)
             except KeyboardInterrupt as interrupt:
                 interrupted = interrupt

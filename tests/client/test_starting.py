@@ -103,6 +103,12 @@ async def test_arguments_that_the_function_does_not_take_are_a_type_error_at_the
     assert not (await client.list()).items
 
 
+async def test_arguments_of_another_type_are_a_type_error_at_the_call(client: Client) -> None:
+    with pytest.raises(TypeError, match=r"mail cannot be started.*str"):
+        await client.start(mail, 3.5)  # type: ignore[arg-type]
+    assert not (await client.list()).items
+
+
 async def test_a_value_that_cannot_be_stored_is_refused_with_its_place(client: Client) -> None:
     with pytest.raises(EncodingError, match="the input of checkout"):
         await client.start("checkout", {"amount": float("nan")})

@@ -129,7 +129,7 @@ def wait_for_approval(ctx: Context) -> Flow[list[str]]:
 async def slow(gate: str) -> str:
     """Notes its start, and ends once there is a file of this name."""
     note()
-    while not Path(gate).exists():  # noqa: ASYNC240 - one file, of a test
+    while not Path(gate).exists():
         await asyncio.sleep(0.01)
     return "done"
 

@@ -77,8 +77,8 @@ class Stage:
 class Tapped:
     """A storage whose traffic a test sees, and can hold or break.
 
-    ``before(turns)`` and ``after(turns, verdicts)`` are awaited around each commit; ``claimed(claim)`` after each claim;
-    ``beaten()`` before each beat, in the heart's own thread.
+    ``before(turns)`` and ``after(turns, verdicts)`` are awaited around each commit; ``beaten()`` is called before each
+    beat, in the heart's own thread.
     """
 
     def __init__(self, storage: Storage) -> None:

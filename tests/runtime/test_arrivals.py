@@ -74,8 +74,12 @@ def test_what_came_is_fed_by_time_and_then_by_position() -> None:
     run = Run(wait("1.0", "a"), sleep("1.1", 2), child("1.2"), wait("1.10", "b"), wait("1.9", "b2"))
     run.read(mail(1, 3, "a"), ended("c", 1), mail(2, 2.5, "b"), mail(3, 2.5, "b2"), now=9)
     assert run.fed(9) == [
-        ("1.2", "ChildEnded"), ("1.1", "TimeCame"), ("1.9", "SignalCame"), ("1.10", "SignalCame"), ("1.0", "SignalCame"),
-    ]  # fmt: skip
+        ("1.2", "ChildEnded"),
+        ("1.1", "TimeCame"),
+        ("1.9", "SignalCame"),
+        ("1.10", "SignalCame"),
+        ("1.0", "SignalCame"),
+    ]
 
 
 def test_signals_of_one_channel_are_taken_in_the_order_they_came() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Generator
 from typing import Any
 
@@ -11,12 +10,12 @@ import pytest
 
 from runnerq.client.client import Client
 from runnerq.client.handle import Handle
-from runnerq.errors import DepthExceeded, ResultTimeout, RunCancelled, StorageRefused, UsageError
-from runnerq.persistence.records import BlockRecord, Going, Park, Status, Stuck, Turn
+from runnerq.errors import DepthExceeded, ResultTimeout, RunCancelled, StorageRefused
+from runnerq.persistence.records import BlockRecord, Status
 from runnerq.workflow.commands import Flow, Signal
 from runnerq.workflow.context import Context
 from runnerq.workflow.declare import activity, workflow
-from tests.runtime.stage import SOON, Stage, Tapped, soon
+from tests.runtime.stage import SOON, Stage, Tapped
 
 WORDS: Signal[str] = Signal("words", str)
 ran: list[str] = []

@@ -351,6 +351,17 @@ async def test_stopping_twice_and_before_it_runs_is_harmless(memory: Stage) -> N
 # --- leases -----------------------------------------------------------------------------------------------------------
 
 
+async def test_a_worker_that_runs_cannot_be_entered_or_run_again(memory: Stage) -> None:
+    worker = memory.worker(greet, hello)
+    async with worker:
+        with pytest.raises(UsageError, match="runs already"):
+            await worker.__aenter__()
+        with pytest.raises(UsageError, match="runs already"):
+            await worker.run()
+        run = await memory.client.start(greet, "you")
+        assert await run.result(timeout=SOON) == "hello you"
+
+
 async def test_a_worker_that_is_stopped_while_it_registers_signs_off_at_once(memory: Stage) -> None:
     gate = Gate()
 

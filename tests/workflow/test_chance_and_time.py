@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextvars import ContextVar
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -10,6 +11,7 @@ from uuid import UUID
 import pytest
 
 from runnerq.workflow.context import Context
+from runnerq.workflow.ending import Returned
 from runnerq.workflow.journal import Started
 from tests.workflow.driver import RUN_ID, START, an_interpreter, drive
 from tests.workflow.steps import GO, price
@@ -114,20 +116,40 @@ def test_runs_draw_by_their_seed() -> None:
 
 def test_what_a_wrapper_draws_before_the_generator_exists_is_not_drawn_again() -> None:
     def inner(ctx: Context, drawn: UUID) -> Any:
-        yield ctx.sleep(1)
-        return drawn
-
-    def wf(ctx: Context) -> Any:
-        return inner_of(ctx, ctx.uuid())
-
-    def inner_of(ctx: Context, drawn: UUID) -> Any:
         mine = ctx.uuid()
         yield ctx.sleep(1)
         return drawn, mine
 
+    def wf(ctx: Context) -> Any:
+        return inner(ctx, ctx.uuid())
+
     drawn, mine = drive(wf, {"1": None}).result
     assert drawn != mine
-    assert inner
+
+
+def test_what_a_workflow_sets_in_a_contextvar_is_gone_after_a_yield() -> None:
+    var: ContextVar[str] = ContextVar("var", default="nothing")
+    var.set("the worker's")
+
+    def branch(ctx: Context) -> Any:
+        before = var.get()
+        var.set("the branch's")
+        yield ctx.step(price, "book")
+        return before, var.get()
+
+    def wf(ctx: Context) -> Any:
+        var.set("the workflow's")
+        first = var.get()
+        [in_branch] = yield ctx.all(branch(ctx))
+        return first, var.get(), in_branch
+
+    run = an_interpreter(wf)
+    run.begin(Started(seed="s", build="b"), START)
+    var.set("somebody else's")
+    run.answer("1.0.1", "1", 1, START)
+    assert run.end == Returned(("the workflow's", "the worker's", ("the worker's", "the worker's")))
+    assert var.get() == "somebody else's"
+    run.close()
 
 
 def test_the_log_is_silent_in_replay(caplog: pytest.LogCaptureFixture) -> None:

@@ -12,8 +12,9 @@ import pytest
 from runnerq.errors import ConfigurationError, EncodingError, UsageError
 from runnerq.workflow.commands import Command, Signal
 from runnerq.workflow.context import Context
+from runnerq.workflow.journal import Started
 from runnerq.workflow.yields import MAX_LEVELS
-from tests.workflow.driver import Body, Drive, drive, line_in
+from tests.workflow.driver import START, Body, Drive, an_interpreter, drive, line_in
 from tests.workflow.steps import GO, anything, price, ship
 
 
@@ -173,6 +174,26 @@ def test_what_nests_to_the_limit_works() -> None:
 
     [position] = drive(wf).open
     assert position.count(".") == MAX_LEVELS
+
+
+def test_branches_in_branches_to_the_limit_work_are_cancelled_and_end() -> None:
+    def nested(ctx: Context, depth: int) -> Any:
+        if depth:
+            yield ctx.all(nested(ctx, depth - 1), ctx.sleep(9))
+        else:
+            yield ctx.sleep(1)
+
+    # One start is enough: each prefix again would take the test's time, and shows nothing more.
+    for end in ("answered", "cancelled"):
+        run = an_interpreter(nested, MAX_LEVELS // 2)
+        run.begin(Started(seed="s", build="b"), START)
+        assert max(position.count(".") for position in run.leaves) == MAX_LEVELS
+        if end == "cancelled":
+            run.cancel(None, START)
+        for position in sorted(run.leaves, key=len, reverse=True):
+            run.answer(position, None, None, START)
+        assert run.end is not None
+        run.close()
 
 
 def test_branches_that_start_each_other_have_a_limit() -> None:

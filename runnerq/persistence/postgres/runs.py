@@ -69,7 +69,7 @@ class RunWrites(Core):
             head, taken = await self._claim(request, places, left, candidates)
             records += taken
             if reach == _REACH and not any(places):
-                self._floors.walked(head["scanned"], time.monotonic())
+                self._floors.walked(head["scanned"], head["dead"], time.monotonic())
             if len(records) >= request.limit:
                 break
             if head["candidates"] == candidates and candidates < _FARTHEST:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from runnerq.persistence.postgres.floors import SLOW, SPAN, Floors
+from runnerq.persistence.postgres.floors import DEAD, SLOW, SPAN, Floors
 from runnerq.persistence.records import Priority
 from runnerq.testing.conformance.world import Holder, a_holder, a_run
 from tests.persistence.postgres.backend import PostgresWorld, a_world
@@ -15,6 +15,7 @@ from tests.persistence.postgres.backend import PostgresWorld, a_world
 PAIR, OTHER = ("q", "order@1"), ("q", "work")
 AT = datetime(2025, 6, 1, tzinfo=UTC)
 LONG = 2 * SLOW
+MANY = 2 * DEAD
 
 
 def _taken(rank: datetime, run_id: str) -> dict[str, object]:
@@ -24,20 +25,27 @@ def _taken(rank: datetime, run_id: str) -> dict[str, object]:
 def test_claims_begin_at_the_beginning() -> None:
     floors = Floors()
     floors.took([_taken(AT, "a")])
-    floors.walked(SLOW / 2, now=0.0)
+    floors.walked(SLOW / 2, MANY, now=0.0)
+    assert floors.begin([PAIR], now=0.0) == [None]
+
+
+def test_a_walk_that_is_slow_for_no_dead_rows_changes_nothing() -> None:
+    floors = Floors()
+    floors.took([_taken(AT, "a")])
+    floors.walked(LONG, DEAD, now=0.0)
     assert floors.begin([PAIR], now=0.0) == [None]
 
 
 def test_after_a_slow_walk_they_begin_where_the_last_one_ended() -> None:
     floors = Floors()
-    floors.walked(LONG, now=0.0)
+    floors.walked(LONG, MANY, now=0.0)
     floors.took([_taken(AT, "a"), _taken(AT + timedelta(1), "b")])
     assert floors.begin([PAIR, OTHER], now=0.0) == [(AT + timedelta(1), "b"), None]
 
 
 def test_they_begin_at_the_beginning_again_after_ten_times_as_long_as_the_walk_took() -> None:
     floors = Floors()
-    floors.walked(LONG, now=100.0)
+    floors.walked(LONG, MANY, now=100.0)
     floors.took([_taken(AT, "a")])
     assert floors.begin([PAIR], now=100.0 + SPAN * LONG * 0.99) == [(AT, "a")]
     assert floors.begin([PAIR], now=100.0 + SPAN * LONG) == [None]
@@ -46,19 +54,17 @@ def test_they_begin_at_the_beginning_again_after_ten_times_as_long_as_the_walk_t
 def test_a_quick_walk_ends_it() -> None:
     floors = Floors()
     floors.took([_taken(AT, "a")])
-    floors.walked(LONG, now=0.0)
-    floors.walked(None, now=0.0)
+    floors.walked(LONG, MANY, now=0.0)
+    floors.walked(None, MANY, now=0.0)
     assert floors.begin([PAIR], now=0.0) == [None]
 
 
 class TestClaims:
-    """A storage for which every walk is slow, so that its floors hold for ever."""
+    """Claims after one whose walk was so slow that its floor holds for ever."""
 
     @pytest.fixture
     async def world(self, database: str) -> AsyncIterator[PostgresWorld]:
         async with a_world(database) as world:
-            world.postgres._floors = Floors(slow=-1e9)
-            world.postgres._floors.walked(1e9, now=0.0)
             yield world
 
     @pytest.fixture
@@ -70,6 +76,7 @@ class TestClaims:
         for run in (first, second, third):
             await world.storage.start([run])
         assert [run.id for run in (await holder.claim(1)).runs] == [first.id]
+        world.postgres._floors.walked(1e9, MANY, now=0.0)
         urgent = a_run(priority=Priority.CRITICAL)
         await world.storage.start([urgent])
         assert [run.id for run in (await holder.claim(1)).runs] == [second.id]
@@ -79,6 +86,7 @@ class TestClaims:
         for run in (first, second):
             await world.storage.start([run])
         assert [run.id for run in (await holder.claim(1)).runs] == [first.id]
+        world.postgres._floors.walked(1e9, MANY, now=0.0)
         urgent = a_run(priority=Priority.CRITICAL)
         await world.storage.start([urgent])
         claim = await holder.claim(5)

@@ -4,8 +4,8 @@
 --    has, and the tokens they were parked under  $8 rank timestamptz[]  $9 run uuid[]: where in each pair's order to begin
 --    (null: at its beginning)  $10 candidates integer: how many to choose from, more than the limit, because somebody may
 --    hold some of them
--- Returns now, next_due, candidates (how many there were) and scanned (seconds it took to choose; null: none) in every row,
---    and one row a run, or a single row with a null run_id. Rows of the journal are left out where the run still carries the token
+-- Returns now, next_due, candidates (how many there were), scanned (seconds it took to choose; null: none) and dead (rows
+--    that vacuum has not removed, as the statistics know them) in every row, and one row a run, or a single row with a null run_id. Rows of the journal are left out where the run still carries the token
 --    given; `seen` is the inbox count of the snapshot that read the mail, never the newer one of the lock.
 -- Choosing takes no lock. A run that was claimed and given back between the snapshot and the lock is left for the next
 --    claim, for its journal here is stale: its token, compared in both versions, tells.
@@ -52,6 +52,7 @@ select now() as now,
        (select due_at from runnerq.live where due_at is not null order by due_at limit 1) as next_due,
        (select count(*)::integer from candidate) as candidates,
        (select extract(epoch from max(at) - statement_timestamp())::double precision from candidate) as scanned,
+       pg_stat_get_dead_tuples('runnerq.live'::regclass) as dead,
        t.run_id::text, t.rank, t.served, t.priority, t.generation, t.crashes, t.cancel, h.token is not null as resumed,
        r.kind, r.name, r.version, r.queue, r.input, r.created_at, coalesce(r.root_id, r.id)::text as root_id,
        r.parent_id::text, r.depth, r.key, r.metadata, r.options, s.inbox as seen,
