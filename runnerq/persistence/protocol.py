@@ -75,7 +75,8 @@ class Runs(Protocol):
 
         An End tells the parent: its inbox counts up, and it becomes ready if it is parked and its ``needs`` are met, or
         the child did not complete and is wanted. A child whose key another run holds ends at once as failed, with a
-        KeyTaken failure, and tells its parent so. ``settled`` and End drop attempts; unread signals
+        KeyTaken failure, and tells its parent so. An End of a run whose cancel nobody has taken in is marked
+        ``cancel_requested``. ``settled`` and End drop attempts; unread signals
         stay. A Stuck adds its build to the run's block; ends and take-ups drop the block.
         """
         ...

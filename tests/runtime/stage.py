@@ -170,6 +170,20 @@ class Gate:
             await self.come.wait()
 
 
+class Holding(Tapped):
+    """Holds the first commit whose turn fits, until its gate is opened."""
+
+    def __init__(self, storage: Storage, fits: Callable[[Turn], bool]) -> None:
+        super().__init__(storage)
+        self.gate = Gate()
+        self._fits = fits
+        self.before = self._hold
+
+    async def _hold(self, turns: Sequence[Turn]) -> None:
+        if not self.gate.come.is_set() and any(self._fits(turn) for turn in turns):
+            await self.gate.pass_through()
+
+
 async def soon(holds: Callable[[], object]) -> None:
     """Return once it holds; looks at each turn of the event loop. For what sends no event."""
     async with asyncio.timeout(SOON):

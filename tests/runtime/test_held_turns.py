@@ -17,7 +17,7 @@ from runnerq.persistence.records import End, Park, RunFilter, Status, Turn, Verd
 from runnerq.workflow.commands import Flow, Signal
 from runnerq.workflow.context import Context
 from runnerq.workflow.declare import activity, workflow
-from tests.runtime.stage import SOON, Gate, Stage, Tapped, soon
+from tests.runtime.stage import SOON, Gate, Holding, Stage, Tapped, soon
 
 WORDS: Signal[str] = Signal("words", str)
 FOREVER = 600
@@ -32,20 +32,6 @@ async def note(what: str) -> str:
 @activity
 async def last_forever() -> None:
     await asyncio.sleep(FOREVER)
-
-
-class Holding(Tapped):
-    """Holds the first commit whose turn fits, until its gate is opened."""
-
-    def __init__(self, storage: Any, fits: Any) -> None:
-        super().__init__(storage)
-        self.gate = Gate()
-        self._fits = fits
-        self.before = self._hold
-
-    async def _hold(self, turns: Sequence[Turn]) -> None:
-        if not self.gate.come.is_set() and any(self._fits(turn) for turn in turns):
-            await self.gate.pass_through()
 
 
 def parks(turn: Turn) -> bool:

@@ -71,9 +71,9 @@ def an_info(**changes: Any) -> Info:
     return msgspec.structs.replace(info, **changes)
 
 
-def an_interpreter(fn: Body, *args: Any, may_have_children: bool = True, codec: Codec = CODEC) -> Interpreter:
-    identity = Identity(an_info(), lambda ctx: fn(ctx, *args), MODULES, may_have_children)
-    return Interpreter(identity, codec)
+def an_interpreter(fn: Body, *args: Any, codec: Codec = CODEC, **known: Any) -> Interpreter:
+    """One that has not begun; ``known`` are parts of its identity."""
+    return Interpreter(Identity(an_info(), lambda ctx: fn(ctx, *args), MODULES, **known), codec)
 
 
 class Drive:

@@ -6,15 +6,12 @@ from typing import Any
 
 import pytest
 
-from runnerq.errors import (
-    ChildCancelled,
-    ChildFailed,
-    DepthExceeded,
-)
-from runnerq.workflow.commands import Flow
+from runnerq.errors import ChildCancelled, ChildFailed, DepthExceeded, UsageError
+from runnerq.workflow.commands import Command, Flow
 from runnerq.workflow.context import Context
 from runnerq.workflow.declare import workflow
-from tests.workflow.driver import Drive, Fails, drive
+from runnerq.workflow.journal import Started
+from tests.workflow.driver import START, Drive, Fails, an_interpreter, drive
 from tests.workflow.steps import GO, Declined, Order, charge, pack, ship
 
 OTHER = "018f3d5e-7a0c-7c2b-8b7e-ffffffffffff"
@@ -143,6 +140,22 @@ def test_what_was_started_stays_started_when_the_limit_is_lowered() -> None:
     run = Drive(wf)
     run.may_have_children = False
     assert run.retake().answer("1", {"item": "book"}).result == Order("book")
+
+
+def test_a_child_that_could_never_be_started_is_an_error_at_the_users_line() -> None:
+    def check(command: Command[Any]) -> None:
+        raise UsageError(f"{command!r} is nowhere registered")
+
+    def wf(ctx: Context) -> Any:
+        try:
+            yield ctx.spawn(ship, Order("book"))
+        except UsageError as error:
+            yield ctx.publish(error=str(error))
+
+    run = an_interpreter(wf, check_child=check)
+    run.begin(Started(seed="s", build="b"), START)
+    assert run.state == {"error": "<spawn 'ship'> is nowhere registered"}
+    run.close()
 
 
 def test_a_child_refused_in_a_race_decides_it() -> None:

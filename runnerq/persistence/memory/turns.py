@@ -135,6 +135,6 @@ def _end(book: Book, row: Open, end: End, now: datetime) -> None:
         result=end.result,
         error=end.error,
         reason=end.reason,
-        cancel_requested=end.cancel_requested,
+        cancel_requested=end.cancel_requested or row.cancel is not None,
     )
     book.end(outcome, now)

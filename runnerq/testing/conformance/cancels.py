@@ -57,6 +57,14 @@ class TestCancel:
         assert (await holder.inbox(run)).cancel == "why"
         assert await holder.commit(run, Park(signals=("go",))) is Verdict.AGAIN
 
+    async def test_an_end_that_its_holder_wrote_before_hearing_of_it_is_marked(self, world: World) -> None:
+        holder = await a_holder(world.storage)
+        run = await holder.start(a_run())
+        assert await world.storage.cancel([run.id], "too late") == [Sent.SENT]
+        assert await holder.commit(run, COMPLETED) is Verdict.DONE
+        [outcome] = await world.storage.outcomes([run.id])
+        assert (outcome.status, outcome.cancel_requested) == ("completed", True)
+
     async def test_a_request_without_a_reason_is_a_request(self, world: World) -> None:
         holder = await a_holder(world.storage)
         run = await holder.start(a_run())

@@ -198,7 +198,7 @@ with turn as materialized (
 ), ended as (
     insert into runnerq.outcome (
         run_id, token, ended_at, started_at, generation, cancel_requested, status, reason, result, error)
-    select d.run_id, d.token, d.at, d.started_at, d.generation, t.cancel_requested, d.status, t.reason,
+    select d.run_id, d.token, d.at, d.started_at, d.generation, t.cancel_requested or d.cancelled, d.status, t.reason,
            t.result::json, t.error::json
     from done as d
     join turn as t on t.n = d.n

@@ -1,0 +1,75 @@
+"""A worker that holds a run no longer and does not know it (edge case 48d)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from runnerq.persistence.records import RunFilter, Status, Turn, Verdict
+from runnerq.workflow.commands import Flow, Signal
+from runnerq.workflow.context import Context
+from runnerq.workflow.declare import activity, workflow
+from tests.runtime.stage import SOON, Gate, Holding, Stage
+
+WORDS: Signal[str] = Signal("words", str)
+
+
+def decides(turn: Turn) -> bool:
+    return any(row.kind == "closed" for row in turn.rows)
+
+
+async def test_a_worker_held_while_it_decides_a_race_cannot_cancel_the_new_owners_child(plain_stage: Stage) -> None:
+    """Its commit is held; the run is taken from it and goes on elsewhere; then the commit is let go.
+
+    This is the test of the fault "unfenced child cancel": it fails if cancels go out before the verdict is known.
+    """
+    step = Gate()
+    verdicts: asyncio.Queue[list[Verdict]] = asyncio.Queue()
+
+    @activity
+    async def first_time_only() -> str:
+        if step.come.is_set():
+            await asyncio.sleep(600)
+        await step.pass_through()
+        return "the stale worker's"
+
+    @workflow
+    def child(ctx: Context) -> Flow[str]:
+        return (yield from ctx.signal(WORDS))
+
+    @workflow
+    def order(ctx: Context) -> Flow[list[Any]]:
+        won = yield from ctx.race(ctx.step(first_time_only), ctx.child(child))
+        yield ctx.sleep(0.001)
+        return [won.index, won.value]
+
+    async def hear(_: Any, answers: list[Verdict]) -> None:
+        verdicts.put_nowait(answers)
+
+    holding = Holding(plain_stage.storage, decides)
+    stale = plain_stage.on(holding).worker(order, only=[order], beat=60)
+    async with stale:
+        run = await plain_stage.client.start(order)
+        await step.somebody()
+        step.open()
+        await holding.gate.somebody()
+        [info] = (await plain_stage.client.list(RunFilter(parent=run.id))).items
+        assert stale.worker_id is not None
+        # As a reaper does it: the run goes to whoever claims it next.
+        assert await plain_stage.storage.give_back(stale.worker_id) == 1
+        async with plain_stage.serving(order, child) as client:
+            await client.handle(info.id).reached(Status.WAITING, timeout=SOON)
+            await _held_again(plain_stage, run.id)
+            holding.after = hear
+            holding.gate.open()
+            assert await asyncio.wait_for(verdicts.get(), SOON) == [Verdict.LOST]
+            await client.send(info.id, WORDS, "the child's")
+            assert await run.result(timeout=SOON) == [1, "the child's"]
+            assert await client.handle(info.id).status() is Status.COMPLETED
+    assert holding.cancels == []
+
+
+async def _held_again(stage: Stage, run_id: str) -> None:
+    async with asyncio.timeout(SOON):
+        while not await stage.holds(stage.base.handle(run_id)):
+            await asyncio.sleep(0.005)
