@@ -1,4 +1,4 @@
-"""``python -m benchmarks [WORKLOAD ...] [--reps N] [--json FILE]``: measure, print a JSON line a run, and a table each."""
+"""``python -m benchmarks [WORKLOAD ...] [--reps N]``: measure, print a JSON line a run, and a table each."""
 
 from __future__ import annotations
 

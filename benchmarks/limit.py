@@ -1,4 +1,4 @@
-"""L, the raw limit: how many rows like the journal's this server takes through asyncpg, with nothing of ours around it."""
+"""L, the raw limit: how many rows like the journal's this server takes through asyncpg, with nothing of ours."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ class Cost(msgspec.Struct, frozen=True):
 
 
 class Meter:
-    """``with Meter(postmaster_pid) as meter: ...`` then ``meter.cost``. Without a pid the server's CPU is not counted."""
+    """``with Meter(pid of the postmaster) as meter: ...``, then ``meter.cost``; without a pid no CPU of the server."""
 
     def __init__(self, postmaster: int | None) -> None:
         self._postmaster = postmaster

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import statistics
 from collections.abc import Awaitable, Callable
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import asyncpg
@@ -49,7 +50,7 @@ async def w6_sequence(dsn: str, postmaster: int | None) -> dict[str, Any]:
         MARKS.clear()
         with Meter(postmaster) as meter:
             await (await client.start(sequence, count)).result(timeout=120)
-    per_step = [1000 * (b - a) / MARK_EVERY for a, b in zip(MARKS, MARKS[1:], strict=False)]
+    per_step = [1000 * (b - a) / MARK_EVERY for a, b in pairwise(MARKS)]
     cost = meter.cost
     return {
         "steps_s": round(count / cost.seconds),

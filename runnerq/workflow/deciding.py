@@ -166,7 +166,7 @@ class Deciding(ABC):
         """All members of a composite that is over have ended."""
         decision = composite.decision
         if composite.cancelled or composite.closed or decision is None:
-            self._deliver(composite, Thrown(Cancelled(composite.reason)))
+            self._answer(composite, Thrown(Cancelled(composite.reason)))
         else:
             self.derived.append(Answer(composite, decision))
 

@@ -1,15 +1,16 @@
-"""A worker that holds a run no longer and does not know it (edge case 48d)."""
+"""What a lost worker leaves behind: one that holds a run no longer and does not know it, one that ended too early."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
-from runnerq.persistence.records import RunFilter, Status, Turn, Verdict
+from runnerq.persistence.records import RunFilter, Sent, Status, Turn, Verdict
 from runnerq.workflow.commands import Flow, Signal
 from runnerq.workflow.context import Context
 from runnerq.workflow.declare import activity, workflow
-from tests.runtime.stage import SOON, Gate, Holding, Stage
+from tests.runtime.stage import SOON, Gate, Holding, Stage, Tapped
 
 WORDS: Signal[str] = Signal("words", str)
 
@@ -67,6 +68,35 @@ async def test_a_worker_held_while_it_decides_a_race_cannot_cancel_the_new_owner
             assert await run.result(timeout=SOON) == [1, "the child's"]
             assert await client.handle(info.id).status() is Status.COMPLETED
     assert holding.cancels == []
+
+
+async def test_children_that_a_crash_left_with_their_ended_parent_are_cancelled_by_the_next_worker(
+    plain_stage: Stage,
+) -> None:
+    class Dying(Tapped):
+        """Gone before it can cancel anything."""
+
+        async def cancel(self, run_ids: Sequence[str], reason: str | None = None) -> list[Sent]:
+            return [Sent.SENT for _ in run_ids]
+
+    @workflow
+    def child(ctx: Context) -> Flow[str]:
+        return (yield from ctx.signal(WORDS))
+
+    @workflow
+    def order(ctx: Context) -> Flow[list[str]]:
+        left = yield from ctx.spawn(child)
+        kept = yield from ctx.options(parent_close="abandon").spawn(child)
+        return [left.id, kept.id]
+
+    async with plain_stage.on(Dying(plain_stage.storage)).serving(order, child) as client:
+        left, kept = await (await client.start(order)).result(timeout=SOON)
+        for each in (left, kept):
+            await client.handle(each).reached(Status.WAITING, timeout=SOON)
+    async with plain_stage.serving(order, child, poll_interval=0.05) as client:
+        await client.handle(left).reached(Status.CANCELLED, timeout=SOON)
+        await client.send(kept, WORDS, "abandoned")
+        assert await client.handle(kept).result(timeout=SOON) == "abandoned"
 
 
 async def _held_again(stage: Stage, run_id: str) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from runnerq.client.handle import Handle
 from runnerq.errors import (
+    DecodingError,
     EncodingError,
     NonRetryableError,
     PayloadTooLarge,
@@ -288,6 +289,28 @@ async def test_a_caught_failure_leaves_the_run_alive(stage: Stage) -> None:
         return ""
 
     assert await stage.answer(quick) == "failure 2"
+
+
+async def test_a_value_that_does_not_fit_its_annotation_is_a_failed_attempt_and_then_the_steps_failure(
+    stage: Stage,
+) -> None:
+    values: list[Any] = ["no number", 7, "no number", "no number"]
+
+    @activity(retry=RetryPolicy(max_attempts=2, base=0.001))
+    async def count() -> int:
+        return values.pop(0)  # type: ignore[no-any-return]
+
+    @workflow
+    def order(ctx: Context) -> Flow[list[Any]]:
+        first = yield from ctx.step(count)
+        try:
+            yield ctx.step(count)
+        except DecodingError as error:
+            return [first, error.expected]
+        return []
+
+    assert await stage.answer(order) == [7, "int"]
+    assert values == []
 
 
 async def test_an_async_step_past_its_timeout_is_tried_again_and_then_given_up(stage: Stage) -> None:

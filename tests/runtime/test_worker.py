@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from runnerq.client.client import Client
-from runnerq.errors import ConfigurationError, UsageError
+from runnerq.errors import ConfigurationError, KeyTaken, UsageError
 from runnerq.ids import new_token
 from runnerq.persistence.memory import MemoryStorage
 from runnerq.persistence.records import ClaimRequest, Definition, Status, WorkerRow
@@ -216,6 +216,37 @@ async def test_many_callers_with_one_key_make_one_run(plain_stage: Stage) -> Non
         assert sum(run.created for run in runs) == 1
         results = {await run.result(timeout=SOON) for run in runs}
     assert len(results) == 1
+
+
+async def test_a_taken_key_is_answered_refused_or_moved_as_the_caller_says(plain_stage: Stage) -> None:
+    @workflow
+    def order(ctx: Context, fails: bool) -> Flow[str]:
+        word = yield from ctx.signal(WORDS)
+        if fails:
+            raise RuntimeError(word)
+        return word
+
+    key = f"key-{plain_stage.queue}"
+    client = plain_stage.client.options(key=key)
+    async with plain_stage.serving(order):
+        first = await client.start(order, True)
+        assert (await client.start(order, False)).id == first.id
+        with pytest.raises(KeyTaken) as taken:
+            await client.options(on_duplicate="no_reuse").start(order, False)
+        assert taken.value.run_id == first.id
+        on_failure = client.options(on_duplicate="allow_reuse_on_failure")
+        with pytest.raises(KeyTaken):
+            await on_failure.start(order, False)
+        await first.send(WORDS, "it fails")
+        await first.reached(Status.FAILED, timeout=SOON)
+        second = await on_failure.start(order, False)
+        third = await client.options(on_duplicate="allow_reuse").start(order, False)
+        assert len({first.id, second.id, third.id}) == 3
+        # The key moved to the third, and the second goes on.
+        await client.handle_by_key(order, key).send(WORDS, "by key")
+        assert await third.result(timeout=SOON) == "by key"
+        await second.send(WORDS, "by id")
+        assert await second.result(timeout=SOON) == "by id"
 
 
 # --- stopping ---------------------------------------------------------------------------------------------------------

@@ -58,5 +58,5 @@ async def settle() -> None:
 
 async def until(true: Callable[[], bool]) -> None:
     """Let the loop turn, in real time, until something that a thread does is true."""
-    while not true():  # noqa: ASYNC110 - what is waited for are counts, which have no event
+    while not true():
         await asyncio.sleep(0)

@@ -297,7 +297,16 @@ def broken_branch(ctx: Context) -> Any:
         raise KeyError("k") from error
 
 
-@pytest.mark.parametrize("wf", [waiting, failing, broken])
+def losing(ctx: Context) -> Any:
+    yield ctx.all(ctx.all(raising(ctx)), ctx.all(ctx.step(price, "book"), raising(ctx)))
+
+
+def raising(ctx: Context) -> Any:
+    yield ctx.publish(a=1)
+    raise Declined(2)
+
+
+@pytest.mark.parametrize("wf", [waiting, failing, broken, losing])
 def test_no_cycle_is_left_for_the_garbage_collector(wf: Any) -> None:
     def once() -> None:
         run = an_interpreter(wf)
