@@ -153,13 +153,14 @@ class Carrying:
         parts = self._parts
         if leaf.command.fn is None:
             raise AssertionError(f"{leaf!r} has no function")
-        if self._metadata is None:
+        metadata = self._metadata
+        if metadata is None:
             text = self._claimed.metadata
-            self._metadata = {} if text is None else msgspec.json.decode(text)
+            metadata = self._metadata = {} if text is None else msgspec.json.decode(text, type=dict[str, Any])
         facts = parts.facts.of(leaf.command.fn, leaf.command.options)
         last = self.failures.get(leaf.asked.position)
         failures = 0 if last is None else last.number
-        call = call_of(leaf, facts, self._claimed, self._metadata, parts, failures)
+        call = call_of(leaf, facts, self._claimed, metadata, parts, failures)
         ended = partial(self._step_ended, leaf, facts, failures)
         self._running[leaf.asked.position] = parts.attempts.start(call, ended)
 

@@ -23,7 +23,7 @@ import msgspec
 from runnerq.errors import Cancelled
 from runnerq.workflow.commands import AllSpec, ChildSpec, Winner
 from runnerq.workflow.journal import RowKind
-from runnerq.workflow.tree import Branch, Composite, Decision, Leaf, Node, Thrown, take_apart
+from runnerq.workflow.tree import Branch, Composite, Decision, Leaf, Node, Thrown
 
 EFFECTS = frozenset({"step", "send", "cancel"})
 """What is answered before a cancel is delivered: it may be half done."""
@@ -187,7 +187,8 @@ class Deciding(ABC):
                 assert_never(member)
 
     def _answer(self, composite: Composite, answer: Any) -> None:
-        take_apart(composite)
+        # Forgotten, as an error in there may have come through frames that know the composite: see Thrown.
+        composite.decision, composite.values = None, []
         self._deliver(composite, answer)
 
     # --- derived events -----------------------------------------------------------------------------------------------

@@ -46,6 +46,8 @@ class Stage:
         """A worker of these workflows and activities."""
         usual: dict[str, Any] = {
             "queues": (self.queue,), "cache": self.cache, "poll_interval": 60, "beat": 0.1, "shutdown_grace": 5,
+            # A digest of all tests' sources for every worker would take longer than most tests.
+            "build": "tests",
         }  # fmt: skip
         flows = [fn for fn in functions if isinstance(declaration_of(fn), WorkflowDeclaration)]
         acts = [fn for fn in functions if not isinstance(declaration_of(fn), WorkflowDeclaration)]

@@ -188,6 +188,20 @@ def test_an_answer_that_was_about_to_come_is_lost_with_its_branch() -> None:
                            "answered 1 1"]  # fmt: skip
 
 
+def test_a_closing_that_comes_too_late_closes_nothing() -> None:
+    def failing() -> Any:
+        raise Declined(1)
+        yield
+
+    def wf(ctx: Context) -> Any:
+        inner = ctx.all(ctx.all(ctx.step(price, "book"), failing()), failing())
+        yield ctx.all(ctx.all(failing()), inner)
+
+    run = drive(wf)
+    assert isinstance(run.error, Declined)
+    assert run.open == {}
+
+
 def test_branches_may_hold_composites_of_branches() -> None:
     def middle(ctx: Context) -> Any:
         return (yield ctx.all(paying(ctx, "a"), paying(ctx, "b")))

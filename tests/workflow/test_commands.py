@@ -74,6 +74,26 @@ def test_a_step_is_on_record_by_its_declared_name_or_by_the_one_given() -> None:
     assert [ask.name for ask in asked.values()] == ["pack-it", "repack", "anything", "deliver"]
 
 
+def test_any_callable_is_a_step_even_one_that_cannot_be_hashed() -> None:
+    class Unhashable:
+        __hash__ = None  # type: ignore[assignment]
+
+        def __call__(self, item: str) -> int:
+            raise AssertionError(item)
+
+    def wf(ctx: Context) -> Any:
+        return (yield ctx.step(Unhashable(), "book")), (yield ctx.step(Order("book").__eq__, 1))
+
+    assert drive(wf, {"1": 1, "2": True}).result == (1, True)
+
+
+def test_a_run_may_call_any_number_of_functions() -> None:
+    def wf(ctx: Context) -> Any:
+        yield ctx.gather([ctx.step(partial(price, number)) for number in range(300)], limit=1)
+
+    assert drive(wf).open == {"1.0": "step 'price'"}
+
+
 def test_the_digest_tells_arguments_apart_and_is_keyed_by_the_run() -> None:
     def wf(ctx: Context) -> Any:
         yield ctx.step(anything, 1)

@@ -1,13 +1,13 @@
 """Connections: how they are made, checked and lent.
 
 Rules
-- Three pools. ``durable`` commits to disk; ``quick`` has synchronous_commit off, for what is harmless to lose: claims
-  and wake-ups; ``fresh`` plans each statement for what it is given, for people's filters.
+- Four pools. ``durable`` commits to disk, and so does ``turns``, whose statements wait for no lock; ``quick`` has
+  synchronous_commit off, for what is harmless to lose: claims and wake-ups; ``fresh`` plans each statement for what it
+  is given, for people's filters.
 - Plans do not depend on how large the tables were when they were made: they are generic, tables are probed by key, and
   the rows of a batch are joined by hash. Without that, a plan cached over empty tables makes a claim take seconds
-  later. Where a pooler refuses or ignores
-  these settings, statements are planned each time instead (statement_cache_size=0), which also keeps us free of
-  session state.
+  later. Where a pooler refuses or ignores these settings, statements are planned each time instead
+  (statement_cache_size=0), which also keeps us free of session state.
 - A server that does not answer is asked again until ``connect_timeout``; one that refuses us is not.
 """
 
@@ -37,9 +37,13 @@ STEADY_PLANS = {
 COMMAND_TIMEOUT = 60.0
 """Seconds after which a statement counts as unanswered; only a lock that somebody holds for so long comes near it."""
 
+PROMPT_TIMEOUT = 15.0
+"""The same for what never waits for a lock: claims, and turns, which are sent again until they are answered."""
+
 _OLDEST_SERVER = 150000
 _NEEDED = ("server_version_num", "server_encoding")
-_DURABLE_CONNECTIONS = 8
+_DURABLE_CONNECTIONS = 6
+_TURN_CONNECTIONS = 2
 _QUICK_CONNECTIONS = 2
 _FRESH_CONNECTIONS = 2
 _PARTING = 5.0
@@ -73,6 +77,7 @@ class Connections:
         self._steady = True
         self._durable: Pool | None = None
         self._quick: Pool | None = None
+        self._turns: Pool | None = None
         self._fresh: Pool | None = None
 
     async def open(self) -> None:
@@ -90,12 +95,13 @@ class Connections:
         finally:
             await first.close()
         self._durable = Pool(lambda: self._connect({}, COMMAND_TIMEOUT), _DURABLE_CONNECTIONS)
-        self._quick = Pool(lambda: self._connect({"synchronous_commit": "off"}, COMMAND_TIMEOUT), _QUICK_CONNECTIONS)
+        self._quick = Pool(lambda: self._connect({"synchronous_commit": "off"}, PROMPT_TIMEOUT), _QUICK_CONNECTIONS)
+        self._turns = Pool(lambda: self._connect({}, PROMPT_TIMEOUT), _TURN_CONNECTIONS)
         self._fresh = Pool(lambda: self._connect_with({}, COMMAND_TIMEOUT), _FRESH_CONNECTIONS)
 
     async def close(self) -> None:
-        pools = (self._durable, self._quick, self._fresh)
-        self._durable = self._quick = self._fresh = None
+        pools = (self._durable, self._quick, self._turns, self._fresh)
+        self._durable = self._quick = self._turns = self._fresh = None
         for pool in pools:
             if pool is not None:
                 await pool.close(_PARTING)
@@ -110,6 +116,11 @@ class Connections:
     async def fetch(self, statement: str, *args: object) -> Sequence[Record]:
         with told():
             return await _opened(self._durable).fetch(statement, *args)
+
+    async def fetch_turns(self, statement: str, *args: object) -> Sequence[Record]:
+        """``fetch`` for turns, which wait for no lock: one silent connection must not stop a worker for long."""
+        with told():
+            return await _opened(self._turns).fetch(statement, *args)
 
     async def fetch_quick(self, statement: str, *args: object) -> Sequence[Record]:
         """``fetch`` without waiting for the disk: for what is harmless to lose."""

@@ -155,7 +155,7 @@ class RunWrites(Core):
 
     async def _append(self, turns: list[Turn]) -> dict[str, Verdict]:
         """Write turns that are rows alone; those that are missing are for ``_commit``."""
-        records = await self._connections.fetch(self._statements["append"], *append_parameters(turns))
+        records = await self._connections.fetch_turns(self._statements["append"], *append_parameters(turns))
         return {record["run_id"]: Verdict.DONE for record in records}
 
     async def _commit(self, turns: list[Turn]) -> dict[str, Verdict]:
@@ -168,7 +168,7 @@ class RunWrites(Core):
                 statement, parameters = self._statements["commit_plain"], plain_parameters(others)
             else:
                 statement, parameters = self._statements["commit"], commit_parameters(others)
-            records = await self._connections.fetch(statement, *parameters)
+            records = await self._connections.fetch_turns(statement, *parameters)
             verdicts |= self._written(others, records)
         if waiting:
             found = await self._connections.fetch_impatiently(self._statements["commit"], *commit_parameters(waiting))

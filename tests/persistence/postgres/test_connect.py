@@ -198,8 +198,8 @@ class TestSettings:
         holder = await a_holder(storage)
         run = await holder.start(a_run())
         await holder.commit(run, GOING, children=(a_child(run),))
-        assert storage._connections._durable is not None
-        async with storage._connections._durable.connection() as connection:
+        assert storage._connections._turns is not None
+        async with storage._connections._turns.connection() as connection:
             kept = await connection.fetchval(
                 "select count(*) from pg_prepared_statements where statement like '-- Write many turns%'"
             )
