@@ -15,7 +15,7 @@ from runnerq.client.core import Core, Given, Source
 from runnerq.client.handle import Handle
 from runnerq.client.history import Entry
 from runnerq.client.info import Page, RunInfo, info_of
-from runnerq.client.options import NO_OPTIONS, StartOptions, check_key, checked_options
+from runnerq.client.options import NO_OPTIONS, StartOptions, checked_options
 from runnerq.client.starting import Target, new_run, target_named, target_of, template
 from runnerq.errors import ConfigurationError, KeyTaken, StorageUnavailable
 from runnerq.ids import check_run_id
@@ -25,6 +25,7 @@ from runnerq.retry import RetryPolicy
 from runnerq.serialization.codec import Codec
 from runnerq.workflow.commands import Flow, Signal
 from runnerq.workflow.context import Context
+from runnerq.workflow.given import checked_key
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -232,9 +233,9 @@ class Client:
     def handle_by_key(self, target: Callable[..., Any] | str, key: str) -> Handle[Any]:
         """A handle to the run that holds this key. It touches nothing; the run is looked up by the first verb."""
         if isinstance(target, str):
-            return Handle(self._core, None, Any, key=(target, check_key(key)))
+            return Handle(self._core, None, Any, key=(target, checked_key(key)))
         found = target_of(target)
-        return Handle(self._core, None, found.returns, key=(found.name, check_key(key)))
+        return Handle(self._core, None, found.returns, key=(found.name, checked_key(key)))
 
     @overload
     async def send(self, run_id: str, channel: Signal[T], value: T, *, dedup: str | None = None) -> None: ...

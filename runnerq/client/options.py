@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, get_args
 
 import msgspec
@@ -11,7 +11,9 @@ import msgspec
 from runnerq.errors import ConfigurationError
 from runnerq.persistence.records import OnDuplicate, Priority
 from runnerq.retry import RetryPolicy, seconds
+from runnerq.workflow.commands import LONGEST
 from runnerq.workflow.declare import check_name
+from runnerq.workflow.given import checked_key, checked_metadata, checked_time
 
 
 class StartOptions(msgspec.Struct, frozen=True):
@@ -59,7 +61,7 @@ def checked_options(
 ) -> StartOptions:
     """The options as given by a caller. ValueError or ConfigurationError say which of them cannot be."""
     if key is not None:
-        check_key(key)
+        checked_key(key)
     if on_duplicate is not None and on_duplicate not in get_args(OnDuplicate):
         raise ConfigurationError(f"on_duplicate={on_duplicate!r} is not one of {', '.join(get_args(OnDuplicate))}")
     if queue is not None:
@@ -71,27 +73,12 @@ def checked_options(
         on_duplicate=on_duplicate,
         priority=None if priority is None else int(Priority(priority)),
         queue=queue,
-        delay=None if delay is None else seconds(delay, "delay="),
-        at=None if at is None else _aware(at),
+        delay=None if delay is None else _bounded(seconds(delay, "delay=")),
+        at=None if at is None else checked_time(at),
         timeout=None if timeout is None else _some_time(timeout),
         retry=None if retry is None else RetryPolicy.of(retry),
         metadata=None if metadata is None else checked_metadata(metadata),
     )
-
-
-def check_key(key: object) -> str:
-    """The idempotency key, if it can be one."""
-    if not isinstance(key, str) or not key:
-        raise ValueError(f"an idempotency key is a non-empty str, not {key!r}")
-    return key
-
-
-def checked_metadata(metadata: Mapping[Any, Any]) -> dict[str, str]:
-    """The metadata, names and values text."""
-    for name, value in metadata.items():
-        if not isinstance(name, str) or not isinstance(value, str):
-            raise ConfigurationError(f"metadata is text by name, and {name!r} has {value!r}: write str(...) around it")
-    return dict(metadata)
 
 
 def _consistent(options: StartOptions) -> StartOptions:
@@ -107,7 +94,7 @@ def _some_time(timeout: float | timedelta) -> float:
     return value
 
 
-def _aware(at: datetime) -> datetime:
-    if at.tzinfo is None:
-        raise ConfigurationError(f"at={at!r} has no time zone: add tzinfo, such as datetime.UTC")
-    return at.astimezone(UTC)
+def _bounded(delay: float) -> float:
+    if delay > LONGEST:
+        raise ConfigurationError(f"delay={delay:g} is over 1,000 years: a delay is in seconds")
+    return delay

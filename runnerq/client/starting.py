@@ -8,7 +8,7 @@ from typing import Any, assert_never
 
 import msgspec
 
-from runnerq.client.options import StartOptions, check_key
+from runnerq.client.options import StartOptions
 from runnerq.errors import ConfigurationError, DecodingError
 from runnerq.ids import new_run_id
 from runnerq.persistence.protocol import Reads
@@ -16,6 +16,7 @@ from runnerq.persistence.records import DEFAULT_QUEUE, Definition, Kind, NewRun,
 from runnerq.serialization.codec import Codec
 from runnerq.serialization.signatures import Signature, signature_of, workflow_signature_of
 from runnerq.workflow.declare import ActivityDeclaration, WorkflowDeclaration, declaration_of
+from runnerq.workflow.given import checked_key
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -151,7 +152,7 @@ def new_run(of: Template, codec: Codec, args: Sequence[Any], kwargs: Mapping[str
         queue=options.queue or target.queue,
         input=text,
         priority=target.priority if options.priority is None else options.priority,
-        key=None if key is None else check_key(key),
+        key=None if key is None else checked_key(key),
         on_duplicate=options.on_duplicate or "return_existing",
         due_at=options.at,
         due_in=options.delay,

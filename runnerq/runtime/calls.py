@@ -17,6 +17,7 @@ from runnerq.runtime.registry import Target
 from runnerq.runtime.steps import Asking
 from runnerq.workflow.commands import Command, SendSpec
 from runnerq.workflow.declare import check_name
+from runnerq.workflow.given import checked_metadata, checked_time
 from runnerq.workflow.options import CallOptions
 from runnerq.workflow.tree import Leaf
 
@@ -84,8 +85,10 @@ def _check_options(options: CallOptions) -> None:
         check_name(options.queue, "queue=")
     if options.priority is not None and options.priority not in set(Priority):
         raise ConfigurationError(f"priority={options.priority!r} is not a Priority: CRITICAL, HIGH, NORMAL or LOW")
-    if options.at is not None and options.at.utcoffset() is None:
-        raise ConfigurationError(f"at={options.at!r} has no time zone: add tzinfo, such as datetime.UTC")
+    if options.at is not None:
+        checked_time(options.at)
+    if options.metadata is not None:
+        checked_metadata(options.metadata)
     if options.at is not None and options.delay is not None:
         raise ConfigurationError("delay= and at= both say when the run is due: give one of them")
 
@@ -96,8 +99,6 @@ def _metadata(command: Command[Any], target: Target, parts: Parts) -> str | None
         metadata = getattr(target.declaration, "metadata", None)
     if metadata is None:
         return None
-    if not all(isinstance(name, str) and isinstance(value, str) for name, value in metadata.items()):
-        raise UsageError(f"the metadata of {command!r} is {metadata!r}: expected a mapping of str to str")
     return parts.codec.encode(dict(metadata), f"the metadata of {command!r}")
 
 
@@ -129,7 +130,7 @@ def child_run(leaf: Leaf, parent: Claimed, parts: Parts) -> NewRun:
         parent_position=f"{parent.generation}/{leaf.position}",
         depth=parent.depth + 1,
         key=options.key,
-        due_at=options.at,
+        due_at=None if options.at is None else checked_time(options.at),
         due_in=options.delay,
         metadata=_metadata(command, target, parts),
         options=msgspec.json.encode(stored).decode() if stored else None,

@@ -33,6 +33,7 @@ from runnerq.workflow.commands import (
 )
 from runnerq.workflow.declare import callable_name
 from runnerq.workflow.driver import Driver, RunLog
+from runnerq.workflow.given import checked_key
 from runnerq.workflow.identity import Info
 from runnerq.workflow.options import DEFAULTS, CallOptions, ParentClose
 from runnerq.workflow.yields import hint
@@ -283,11 +284,9 @@ class Context:
         parent_close: ParentClose | None = None,
     ) -> Context:
         """A context with these options for the next call, on top of those that this one has."""
-        if key == "":
-            raise ValueError("an idempotency key is a non-empty str")
         given = CallOptions(
             name=name,
-            key=key,
+            key=None if key is None else checked_key(key),
             retry=None if retry is None else RetryPolicy.of(retry),
             timeout=None if timeout is None else to_seconds(timeout),
             queue=queue,

@@ -55,7 +55,7 @@ WORDS: Signal[str] = Signal("words", str)
 # --- steps ------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_step_answers_with_a_fresh_value_of_its_annotated_type(stage: Stage) -> None:
+async def test_a_step_answers_with_a_fresh_value_of_its_annotated_type(stage_in_memory: Stage) -> None:
     made: list[Receipt] = []
 
     @activity
@@ -70,28 +70,28 @@ async def test_a_step_answers_with_a_fresh_value_of_its_annotated_type(stage: St
         receipt.lines.append("seen")
         return [type(receipt).__name__, receipt.cents, receipt.lines, type(label).__name__, label]
 
-    answer = await stage.answer(checkout)
+    answer = await stage_in_memory.answer(checkout)
     assert answer == ["Receipt", 950, ["paid", "seen"], "tuple", ["Ada", "Ada"]]
     assert made == [Receipt(950, ["paid"])]
 
 
-async def test_a_workflow_without_annotations_and_with_plain_yields_runs(stage: Stage) -> None:
+async def test_a_workflow_without_annotations_and_with_plain_yields_runs(stage_in_memory: Stage) -> None:
     @workflow
     def checkout(ctx, cents):  # type: ignore[no-untyped-def]
         receipt = yield ctx.step(charge, cents)
         return receipt.cents
 
-    assert await stage.answer(checkout, 950) == 950
+    assert await stage_in_memory.answer(checkout, 950) == 950
 
 
-async def test_a_plain_function_and_a_lambda_can_be_steps(stage: Stage) -> None:
+async def test_a_plain_function_and_a_lambda_can_be_steps(stage_in_memory: Stage) -> None:
     @workflow
     def checkout(ctx: Context) -> Flow[list[int]]:
         first = yield ctx.step(lambda: 1)
         second = yield ctx.step(max, 2, 3)
         return [first, second]
 
-    assert await stage.answer(checkout) == [1, 3]
+    assert await stage_in_memory.answer(checkout) == [1, 3]
 
 
 async def test_a_recorded_step_never_runs_again(stage: Stage) -> None:
@@ -356,17 +356,17 @@ async def test_a_sleep_parks_the_run_until_it_is_due(stage: Stage) -> None:
         assert await run.result(timeout=SOON) >= 0.15
 
 
-async def test_sleeping_until_a_time_that_has_passed_answers_at_once(stage: Stage) -> None:
+async def test_sleeping_until_a_time_that_has_passed_answers_at_once(stage_in_memory: Stage) -> None:
     @workflow
     def nap(ctx: Context) -> Flow[bool]:
         before = ctx.now()
         yield ctx.sleep_until(datetime(2020, 1, 1, tzinfo=UTC))
         return ctx.now() - before < timedelta(seconds=10)
 
-    assert await stage.answer(nap) is True
+    assert await stage_in_memory.answer(nap) is True
 
 
-async def test_now_uuid_and_random_are_the_same_in_every_replay(stage: Stage) -> None:
+async def test_now_uuid_and_random_are_the_same_in_every_replay(stage_in_memory: Stage) -> None:
     @workflow
     def draw(ctx: Context) -> Flow[bool]:
         drawn: list[Any] = []
@@ -378,4 +378,4 @@ async def test_now_uuid_and_random_are_the_same_in_every_replay(stage: Stage) ->
         assert len({line[1] for line in drawn}) == 3
         return drawn == seen
 
-    assert await stage.answer(draw) is True
+    assert await stage_in_memory.answer(draw) is True

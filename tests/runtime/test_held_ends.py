@@ -68,14 +68,14 @@ def fail(ctx: Context, why: str) -> Flow[None]:
 # --- state, options, info ---------------------------------------------------------------------------------------------
 
 
-async def test_published_state_is_merged_seen_while_it_runs_and_kept_after_the_end(stage: Stage) -> None:
+async def test_published_state_is_merged_seen_while_it_runs_and_kept_after_the_end(stage_in_memory: Stage) -> None:
     @workflow
     def order(ctx: Context) -> Flow[None]:
         yield ctx.publish(done=0, total=2)
         yield ctx.signal("go")
         yield ctx.publish(done=2)
 
-    async with stage.serving(order) as client:
+    async with stage_in_memory.serving(order) as client:
         run = await client.start(order)
         assert await run.wait(lambda state: state.get("total") == 2, timeout=SOON) == {"done": 0, "total": 2}
         await run.send("go", None)
@@ -83,46 +83,46 @@ async def test_published_state_is_merged_seen_while_it_runs_and_kept_after_the_e
         assert await run.state() == {"done": 2, "total": 2}
 
 
-async def test_an_entry_can_have_a_name_of_its_own(stage: Stage) -> None:
+async def test_an_entry_can_have_a_name_of_its_own(stage_in_memory: Stage) -> None:
     @workflow
     def order(ctx: Context) -> Flow[None]:
         yield ctx.options(name="first charge").step(charge, 1)
 
-    async with stage.serving(order) as client:
+    async with stage_in_memory.serving(order) as client:
         run = await client.start(order)
         await run.result(timeout=SOON)
         assert [entry.name for entry in await run.history()][1:] == ["first charge"]
 
 
-async def test_info_says_who_the_run_is(stage: Stage) -> None:
+async def test_info_says_who_the_run_is(stage_in_memory: Stage) -> None:
     @workflow(version=3)
     def order(ctx: Context) -> Flow[list[Any]]:
         yield ctx.sleep(0.001)
         info = ctx.info
         return [info.id, info.workflow, info.version, info.key, info.queue, info.generation, dict(info.metadata)]
 
-    async with stage.serving(order) as client:
-        run = await client.options(key=f"key-{stage.queue}", metadata={"shop": "north"}).start(order)
+    async with stage_in_memory.serving(order) as client:
+        run = await client.options(key=f"key-{stage_in_memory.queue}", metadata={"shop": "north"}).start(order)
         answer = await run.result(timeout=SOON)
-    assert answer == [run.id, "order", 3, f"key-{stage.queue}", stage.queue, 1, {"shop": "north"}]
+    assert answer == [run.id, "order", 3, f"key-{stage_in_memory.queue}", stage_in_memory.queue, 1, {"shop": "north"}]
 
 
 # --- how a run ends ---------------------------------------------------------------------------------------------------
 
 
-async def test_a_run_that_returns_nothing_completes_with_none(stage: Stage) -> None:
+async def test_a_run_that_returns_nothing_completes_with_none(stage_in_memory: Stage) -> None:
     @workflow
     def order(ctx: Context) -> Flow[None]:
         if ctx.info.id == "":
             yield ctx.sleep(1)
 
-    async with stage.serving(order) as client:
+    async with stage_in_memory.serving(order) as client:
         run = await client.start(order)
         assert await run.result(timeout=SOON) is None
         assert await run.status() is Status.COMPLETED
 
 
-async def test_an_exception_of_the_workflow_fails_the_run_at_once(stage: Stage) -> None:
+async def test_an_exception_of_the_workflow_fails_the_run_at_once(stage_in_memory: Stage) -> None:
     class OutOfStock(Exception):
         pass
 
@@ -131,20 +131,20 @@ async def test_an_exception_of_the_workflow_fails_the_run_at_once(stage: Stage) 
         yield ctx.step(charge, 1)
         raise OutOfStock("no cups")
 
-    async with stage.serving(order) as client:
+    async with stage_in_memory.serving(order) as client:
         run = await client.start(order)
         with pytest.raises(RunFailed) as failed:
             await run.result(timeout=SOON)
     assert (failed.value.status, failed.value.reason, failed.value.error.message) == ("failed", None, "no cups")
 
 
-async def test_a_result_that_cannot_be_stored_fails_the_run_and_says_why(stage: Stage) -> None:
+async def test_a_result_that_cannot_be_stored_fails_the_run_and_says_why(stage_in_memory: Stage) -> None:
     @workflow
     def order(ctx: Context) -> Flow[Any]:
         yield ctx.step(charge, 1)
         return {"when": object()}
 
-    async with stage.serving(order) as client:
+    async with stage_in_memory.serving(order) as client:
         with pytest.raises(RunFailed, match=r"order.*when"):
             await (await client.start(order)).result(timeout=SOON)
 
@@ -163,7 +163,7 @@ async def test_whatever_leaves_a_workflow_ends_its_run_and_not_the_worker(memory
         assert await (await client.start(pack, ["cup"])).result(timeout=SOON) == "cup"
 
 
-async def test_a_bad_yield_is_thrown_at_the_users_line(stage: Stage) -> None:
+async def test_a_bad_yield_is_thrown_at_the_users_line(stage_in_memory: Stage) -> None:
     @workflow
     def order(ctx: Context) -> Flow[list[str]]:
         heard = []
@@ -175,10 +175,10 @@ async def test_a_bad_yield_is_thrown_at_the_users_line(stage: Stage) -> None:
         yield ctx.step(charge, 1)
         return heard
 
-    assert await stage.answer(order) == ["None", "int", "a", "charge,"]
+    assert await stage_in_memory.answer(order) == ["None", "int", "a", "charge,"]
 
 
-async def test_options_that_no_child_could_have_are_thrown_at_the_users_line(stage: Stage) -> None:
+async def test_options_that_no_child_could_have_are_thrown_at_the_users_line(stage_in_memory: Stage) -> None:
     @workflow
     def order(ctx: Context) -> Flow[list[str]]:
         heard = []
@@ -193,4 +193,4 @@ async def test_options_that_no_child_could_have_are_thrown_at_the_users_line(sta
         yield ctx.step(charge, 1)
         return heard
 
-    assert await stage.answer(order) == ["queue", "priority", "at", "delay"]
+    assert await stage_in_memory.answer(order) == ["queue", "priority", "at", "delay"]

@@ -191,7 +191,7 @@ async def test_all_answers_a_tuple_and_gather_a_list_in_order(stage: Stage) -> N
     assert answer == ["tuple", 1, ["cup", None], [0, 1, 2, 3, 4], [], []]
 
 
-async def test_gather_runs_no_more_than_its_limit_at_once(stage: Stage) -> None:
+async def test_gather_runs_no_more_than_its_limit_at_once(stage_in_memory: Stage) -> None:
     running: set[int] = set()
     most: list[int] = []
 
@@ -207,11 +207,11 @@ async def test_gather_runs_no_more_than_its_limit_at_once(stage: Stage) -> None:
     def order(ctx: Context) -> Flow[list[int]]:
         return (yield from ctx.gather((ctx.step(work, n) for n in range(12)), limit=3))
 
-    assert await stage.answer(order) == list(range(12))
+    assert await stage_in_memory.answer(order) == list(range(12))
     assert max(most) == 3
 
 
-async def test_gather_can_answer_errors_as_values(stage: Stage) -> None:
+async def test_gather_can_answer_errors_as_values(stage_in_memory: Stage) -> None:
     @workflow
     def order(ctx: Context) -> Flow[list[str]]:
         answers = yield from ctx.gather(
@@ -219,7 +219,7 @@ async def test_gather_can_answer_errors_as_values(stage: Stage) -> None:
         )
         return [type(answer).__name__ for answer in answers]
 
-    assert await stage.answer(order, serving=[fail]) == ["Receipt", "NonRetryableError", "ChildFailed"]
+    assert await stage_in_memory.answer(order, serving=[fail]) == ["Receipt", "NonRetryableError", "ChildFailed"]
 
 
 async def test_the_first_error_decides_an_all_and_cancels_the_others(stage: Stage) -> None:

@@ -29,8 +29,8 @@ def order(ctx: Context, number: int) -> Flow[str]:
     return (yield from ctx.signal("go"))
 
 
-async def test_two_thousand_parked_runs_leave_less_than_a_megabyte_behind(module_database: str) -> None:
-    stage = Stage(PostgresStorage(module_database))
+async def test_two_thousand_parked_runs_leave_less_than_a_megabyte_behind(shared_database: str) -> None:
+    stage = Stage(PostgresStorage(shared_database))
     async with stage.base, stage.worker(order, max_workers=200, cache=CACHE, beat=1) as worker:
 
         async def park(runs: int) -> int:

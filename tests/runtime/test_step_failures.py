@@ -54,7 +54,7 @@ class OutOfStock(Exception):
         super().__init__(item, left)
 
 
-async def test_a_failure_is_the_same_exception_live_and_in_every_replay(stage: Stage) -> None:
+async def test_a_failure_is_the_same_exception_live_and_in_every_replay(stage_in_memory: Stage) -> None:
     @activity
     async def buy() -> None:
         error = OutOfStock("cup", 0)
@@ -76,10 +76,10 @@ async def test_a_failure_is_the_same_exception_live_and_in_every_replay(stage: S
         return seen
 
     what = ["cup", 0, ["cup", 0], ["asked twice"], "ValueError", "shelf 7 is empty"]
-    assert await stage.answer(order) == [what, what]
+    assert await stage_in_memory.answer(order) == [what, what]
 
 
-async def test_a_class_that_cannot_be_made_again_is_a_step_error_with_the_record(stage: Stage) -> None:
+async def test_a_class_that_cannot_be_made_again_is_a_step_error_with_the_record(stage_in_memory: Stage) -> None:
     @activity
     async def pay() -> None:
         class Local(Exception):
@@ -96,7 +96,7 @@ async def test_a_class_that_cannot_be_made_again_is_a_step_error_with_the_record
             return [type(error).__name__, str(error), error.failure.type.rpartition(".")[2]]  # type: ignore[attr-defined]
         return []
 
-    assert await stage.answer(order) == ["StepError", "nobody can import this", "Local"]
+    assert await stage_in_memory.answer(order) == ["StepError", "nobody can import this", "Local"]
 
 
 @pytest.mark.parametrize("leave", [SystemExit(3), GeneratorExit(), StopIteration(7)])
@@ -124,7 +124,7 @@ async def test_a_step_that_means_to_end_the_process_fails_its_run_and_stops_nobo
         assert await (await client.start(order, False)).result(timeout=SOON) == "fine"
 
 
-async def test_a_cancelled_error_of_the_steps_own_is_a_failed_attempt(stage: Stage) -> None:
+async def test_a_cancelled_error_of_the_steps_own_is_a_failed_attempt(stage_in_memory: Stage) -> None:
     tries: list[int] = []
 
     @activity
@@ -138,7 +138,7 @@ async def test_a_cancelled_error_of_the_steps_own_is_a_failed_attempt(stage: Sta
     def order(ctx: Context) -> Flow[str]:
         return (yield from ctx.options(retry=QUICK).step(odd))
 
-    assert await stage.answer(order) == "fine"
+    assert await stage_in_memory.answer(order) == "fine"
     assert tries == [1, 2]
 
 
@@ -170,7 +170,7 @@ async def test_a_keyboard_interrupt_in_a_step_writes_nothing_and_stops_the_worke
 
 
 @pytest.mark.parametrize("threaded", [False, True], ids=["async", "sync"])
-async def test_a_step_knows_its_run_its_entry_and_its_deadline(stage: Stage, threaded: bool) -> None:
+async def test_a_step_knows_its_run_its_entry_and_its_deadline(stage_in_memory: Stage, threaded: bool) -> None:
     def facts() -> list[Any]:
         now = current()
         assert now.deadline is not None
@@ -184,13 +184,13 @@ async def test_a_step_knows_its_run_its_entry_and_its_deadline(stage: Stage, thr
     def order(ctx: Context) -> Flow[list[Any]]:
         return (yield from ctx.options(name="facts").step(facts if threaded else facts_async))
 
-    async with stage.serving(order) as client:
+    async with stage_in_memory.serving(order) as client:
         run = await client.options(metadata={"shop": "north"}).start(order)
         answer = await run.result(timeout=SOON)
     assert answer == [run.id, "order", "facts", "1", 1, {"shop": "north"}, False]
 
 
-async def test_a_step_can_start_runs_with_the_client_it_is_given(stage: Stage) -> None:
+async def test_a_step_can_start_runs_with_the_client_it_is_given(stage_in_memory: Stage) -> None:
     @activity
     async def hello() -> str:
         return "hello"
@@ -204,6 +204,6 @@ async def test_a_step_can_start_runs_with_the_client_it_is_given(stage: Stage) -
     def order(ctx: Context) -> Flow[str]:
         return (yield from ctx.step(begin))
 
-    async with stage.serving(order, hello) as client:
+    async with stage_in_memory.serving(order, hello) as client:
         begun = await (await client.start(order)).result(timeout=SOON)
         assert await client.handle(begun, str).result(timeout=SOON) == "hello"

@@ -251,7 +251,7 @@ async def test_a_non_retryable_error_fails_the_run_after_one_attempt(stage: Stag
     assert (why.status, why.error.message, tries) == ("failed", "no card", [1])
 
 
-async def test_the_cause_of_a_non_retryable_error_makes_no_dead_letter_of_the_run(stage: Stage) -> None:
+async def test_the_cause_of_a_non_retryable_error_makes_no_dead_letter_of_the_run(stage_in_memory: Stage) -> None:
     @activity
     async def refuse() -> None:
         raise NonRetryableError("no card") from ValueError("expired")
@@ -260,12 +260,12 @@ async def test_the_cause_of_a_non_retryable_error_makes_no_dead_letter_of_the_ru
     def order(ctx: Context) -> Flow[None]:
         yield ctx.step(refuse)
 
-    async with stage.serving(order) as client:
+    async with stage_in_memory.serving(order) as client:
         why = await failed(await client.start(order))
     assert (why.status, why.reason) == ("failed", None)
 
 
-async def test_a_caught_failure_leaves_the_run_alive(stage: Stage) -> None:
+async def test_a_caught_failure_leaves_the_run_alive(stage_in_memory: Stage) -> None:
     flaky = Flaky(99)
 
     @workflow
@@ -288,11 +288,11 @@ async def test_a_caught_failure_leaves_the_run_alive(stage: Stage) -> None:
             return str(error)
         return ""
 
-    assert await stage.answer(quick) == "failure 2"
+    assert await stage_in_memory.answer(quick) == "failure 2"
 
 
 async def test_a_value_that_does_not_fit_its_annotation_is_a_failed_attempt_and_then_the_steps_failure(
-    stage: Stage,
+    stage_in_memory: Stage,
 ) -> None:
     values: list[Any] = ["no number", 7, "no number", "no number"]
 
@@ -309,11 +309,11 @@ async def test_a_value_that_does_not_fit_its_annotation_is_a_failed_attempt_and_
             return [first, error.expected]
         return []
 
-    assert await stage.answer(order) == [7, "int"]
+    assert await stage_in_memory.answer(order) == [7, "int"]
     assert values == []
 
 
-async def test_an_async_step_past_its_timeout_is_tried_again_and_then_given_up(stage: Stage) -> None:
+async def test_an_async_step_past_its_timeout_is_tried_again_and_then_given_up(stage_in_memory: Stage) -> None:
     begun: list[int] = []
 
     @activity
@@ -329,7 +329,7 @@ async def test_an_async_step_past_its_timeout_is_tried_again_and_then_given_up(s
             return f"{error.name} {error.timeout}"
         return ""
 
-    assert await stage.answer(order) == "long 0.02"
+    assert await stage_in_memory.answer(order) == "long 0.02"
     assert begun == [1, 2]
 
 

@@ -188,12 +188,14 @@ async def test_two_workers_share_a_queue(plain_stage: Stage) -> None:
 
 
 async def test_versions_of_a_workflow_run_side_by_side(plain_stage: Stage) -> None:
-    @workflow(name="order")
+    name = f"order-{plain_stage.queue}"
+
+    @workflow(name=name)
     def first(ctx: Context) -> Flow[int]:
         yield ctx.sleep(0.001)
         return ctx.info.version
 
-    @workflow(name="order", version=2)
+    @workflow(name=name, version=2)
     def second(ctx: Context) -> Flow[int]:
         yield ctx.sleep(0.001)
         return ctx.info.version
@@ -201,7 +203,7 @@ async def test_versions_of_a_workflow_run_side_by_side(plain_stage: Stage) -> No
     async with plain_stage.serving(first, second) as client:
         runs = [await client.start(fn) for fn in (first, second)]
         assert [await run.result(timeout=SOON) for run in runs] == [1, 2]
-        by_name = await client.start("order")
+        by_name = await client.start(name)
         assert await by_name.result(timeout=SOON) == 2
 
 

@@ -9,6 +9,7 @@ import msgspec
 from runnerq.errors import KeyTaken
 from runnerq.persistence.memory.book import Book, Box, Open, Run, rank
 from runnerq.persistence.records import NewRun, Outcome, StartReply
+from runnerq.workflow.given import FARTHEST
 
 _FAILED = frozenset({"failed", "dead_letter", "cancelled"})
 _REFUSING = frozenset({"no_reuse", "allow_reuse_on_failure"})
@@ -44,7 +45,10 @@ def start_child(book: Book, new: NewRun, now: datetime) -> None:
 def _create(book: Book, new: NewRun, now: datetime) -> None:
     due_at = new.due_at
     if new.due_in is not None:
-        due_at = now + timedelta(seconds=new.due_in)
+        due_at = now + timedelta(seconds=min(new.due_in, 1e11))
+    if due_at is not None:
+        # One run past the last year that a datetime holds would stop whoever reckons with it.
+        due_at = min(due_at, FARTHEST)
     book.runs[new.id] = Run(new=new, created_at=now, root_id=new.root_id or new.id)
     row = Open(run_id=new.id, state="pending", rank=rank(new.priority, due_at or now), due_at=due_at)
     book.open[new.id] = row

@@ -46,7 +46,7 @@ class PostgresHeart:
         if self._connection is None or self._connection.is_closed():
             await self.open()
         connection = self._connection
-        assert connection is not None, "just opened"  # noqa: S101
+        assert connection is not None, "just opened"  # noqa: S101 - just opened
         with told():
             try:
                 records = await connection.fetch(self._statements["beat"], worker_id, self._pid, self._start)

@@ -25,7 +25,7 @@ from runnerq.testing.conformance.liveness import TestArrivals, TestBeat, TestDef
 from runnerq.testing.conformance.payloads import TestPayloads
 from runnerq.testing.conformance.reads import TestJournal, TestLists, TestRun
 from runnerq.testing.conformance.signals import TestDedup, TestSignals
-from runnerq.testing.conformance.starts import TestKeys, TestStarts
+from runnerq.testing.conformance.starts import TestFarOff, TestKeys, TestStarts
 from runnerq.testing.conformance.upkeep import TestBlocks, TestSweep, TestTimers
 from runnerq.testing.conformance.world import World
 
@@ -42,6 +42,7 @@ __all__ = [
     "TestClaimedOnce",
     "TestDedup",
     "TestDefinitions",
+    "TestFarOff",
     "TestFence",
     "TestGivingBack",
     "TestJournal",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
-from typing import get_args
+from datetime import UTC, datetime, timedelta
+from typing import Any, get_args
 
 import pytest
 
@@ -125,6 +125,20 @@ class TestStarts:
         assert (await look(world.storage, new.id)).status is Status.PENDING
         holder = await a_holder(world.storage)
         assert await holder.ready() == [new.id]
+
+
+class TestFarOff:
+    @pytest.mark.parametrize("due", [{"due_in": 3e11}, {"due_at": datetime.max.replace(tzinfo=UTC)}])
+    async def test_a_run_that_is_due_in_thousands_of_years_stops_no_claim_and_no_list(
+        self, world: World, due: dict[str, Any]
+    ) -> None:
+        far = a_run(priority=3, **due)
+        await world.storage.start([far])
+        holder = await a_holder(world.storage)
+        near = await holder.start(a_run())
+        assert near.id != far.id
+        assert await holder.ready() == []
+        assert (await look(world.storage, far.id)).status is Status.SCHEDULED
 
 
 class TestKeys:

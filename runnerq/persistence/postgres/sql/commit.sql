@@ -69,7 +69,10 @@ with turn as materialized (
 -- [more
 ), child as materialized (
     select d.run_id as parent_id, c.n, c.id, c.root_id, c.kind, c.name, c.version, c.served, c.queue, c.priority, c.depth,
-           c.parent_position, c.key, c.on_duplicate, coalesce(c.due_at, now() + c.due_in * interval '1 second') as due_at,
+           c.parent_position, c.key, c.on_duplicate,
+           coalesce(                                    -- bounded: one row past the last year would stop every claim
+               case when c.due_at > '9000-01-01 00:00+00' then '9000-01-01 00:00+00' else c.due_at end,
+               now() + case when c.due_in > 1e11 then 1e11 else c.due_in end * interval '1 second') as due_at,
            c.input, c.metadata, c.options
     from rows from (
         json_to_recordset($8::json) as (

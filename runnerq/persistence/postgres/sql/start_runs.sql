@@ -5,7 +5,10 @@
 -- Locks the key rows in the order of name and key, waiting; no live row that exists.
 with new as materialized (
     select r.n, r.id, r.root_id, r.parent_id, r.parent_position, r.kind, r.name, r.version, r.served, r.queue, r.priority,
-           r.depth, r.key, r.on_duplicate, coalesce(r.due_at, now() + r.due_in * interval '1 second') as due_at,
+           r.depth, r.key, r.on_duplicate,
+           coalesce(                                    -- bounded: one row past the last year would stop every claim
+               case when r.due_at > '9000-01-01 00:00+00' then '9000-01-01 00:00+00' else r.due_at end,
+               now() + case when r.due_in > 1e11 then 1e11 else r.due_in end * interval '1 second') as due_at,
            r.input, r.metadata, r.options
     from rows from (
         json_to_recordset($1::json) as (

@@ -1,0 +1,55 @@
+"""What a caller gives with a start, checked the same way in the client and in a workflow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from runnerq.errors import ConfigurationError
+
+FARTHEST = datetime(9000, 1, 1, tzinfo=UTC)
+"""A due time past this would leave no room for ranks and zones before the last year that a datetime holds."""
+MOST_METADATA = 16_384
+"""Characters; metadata is for labels that runs are found by."""
+
+
+def checked_key(key: object) -> str:
+    """An idempotency key. ValueError for what can be none."""
+    if not isinstance(key, str) or not key:
+        raise ValueError(f"an idempotency key is a non-empty str, not {key!r}")
+    if not _storable(key):
+        raise ValueError(f"an idempotency key is text without NUL and unpaired surrogates, not {key!r}")
+    return key
+
+
+def checked_metadata(metadata: Mapping[Any, Any]) -> dict[str, str]:
+    """Metadata: text by name. ConfigurationError for anything else, and for too much of it."""
+    for name, value in metadata.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise ConfigurationError(f"metadata is text by name, and {name!r} has {value!r}: write str(...) around it")
+        if not _storable(name) or not _storable(value):
+            raise ConfigurationError(f"metadata is text without NUL and unpaired surrogates, not {name!r}: {value!r}")
+    size = sum(len(name) + len(value) for name, value in metadata.items())
+    if size > MOST_METADATA:
+        raise ConfigurationError(
+            f"metadata of {size:,} characters is over {MOST_METADATA:,}: it is for labels; give the rest as an argument"
+        )
+    return dict(metadata)
+
+
+def checked_time(at: datetime) -> datetime:
+    """A due time, in UTC. ConfigurationError for one without a zone or too far off."""
+    if at.tzinfo is None or at.utcoffset() is None:
+        raise ConfigurationError(f"at={at!r} has no time zone: add tzinfo, such as datetime.UTC")
+    try:
+        utc = at.astimezone(UTC)
+    except OverflowError:
+        utc = None
+    if utc is None or utc > FARTHEST:
+        raise ConfigurationError(f"at={at!r} is too far off: give a time before the year {FARTHEST.year}")
+    return utc
+
+
+def _storable(text: str) -> bool:
+    return "\0" not in text and not any("\ud800" <= char <= "\udfff" for char in text)

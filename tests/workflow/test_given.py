@@ -1,0 +1,52 @@
+"""What a caller gives with a start is checked the same way everywhere."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from runnerq.errors import ConfigurationError
+from runnerq.workflow.given import FARTHEST, MOST_METADATA, checked_key, checked_metadata, checked_time
+
+
+@pytest.mark.parametrize("key", ["order-42", "a:b", "schlüssel", "k" * 1024])
+def test_a_key_is_any_text(key: str) -> None:
+    assert checked_key(key) == key
+
+
+@pytest.mark.parametrize("key", ["", None, 7, "nul\0", "lone \ud800"])
+def test_what_can_be_no_key_is_a_value_error(key: Any) -> None:
+    with pytest.raises(ValueError, match="idempotency key"):
+        checked_key(key)
+
+
+def test_metadata_is_text_by_name() -> None:
+    assert checked_metadata({"customer": "7"}) == {"customer": "7"}
+
+
+@pytest.mark.parametrize(
+    "metadata", [{"n": 1}, {1: "n"}, {"nul\0": "x"}, {"x": "lone \udfff"}, {"x": "y" * (MOST_METADATA + 1)}]
+)
+def test_other_metadata_is_refused(metadata: Any) -> None:
+    with pytest.raises(ConfigurationError, match="metadata"):
+        checked_metadata(metadata)
+
+
+def test_a_time_comes_back_in_utc() -> None:
+    at = datetime(2030, 1, 1, 12, tzinfo=timezone(timedelta(hours=2)))
+    assert checked_time(at) == datetime(2030, 1, 1, 10, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "at",
+    [
+        datetime(2030, 1, 1),  # noqa: DTZ001 - the missing zone is what is tested
+        FARTHEST + timedelta(days=1),
+        datetime.max.replace(tzinfo=timezone(-timedelta(hours=5))),
+    ],
+)
+def test_a_time_without_a_zone_or_too_far_off_is_refused(at: datetime) -> None:
+    with pytest.raises(ConfigurationError, match="at="):
+        checked_time(at)
