@@ -12,9 +12,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 import asyncpg
+import psutil
 from rich.console import Console
 from rich.table import Table
 
@@ -59,19 +60,21 @@ async def database(dsn: str) -> AsyncIterator[str]:
         await connection.close()
 
 
-def postmaster_of(dsn: str) -> int | None:
-    """The server's process id, where its data folder is its socket's and can be read."""
-    host = parse_qs(urlsplit(dsn).query).get("host", [""])[0]
+async def postmaster_of(dsn: str) -> int | None:
+    """The server's process id, where it runs on this machine: the parent of a backend of ours."""
+    connection = await asyncpg.connect(dsn)
     try:
-        with (Path(host) / "postmaster.pid").open() as file:
-            return int(file.readline())
-    except (OSError, ValueError):
+        backend = psutil.Process(await connection.fetchval("select pg_backend_pid()"))
+        return backend.ppid() if "postgres" in backend.name() else None
+    except psutil.NoSuchProcess:
         return None
+    finally:
+        await connection.close()
 
 
 async def run_once(name: str, dsn: str, rep: int) -> dict[str, Any]:
     async with database(dsn) as fresh:
-        result = await WORKLOADS[name](fresh, postmaster_of(dsn))
+        result = await WORKLOADS[name](fresh, await postmaster_of(fresh))
     line: dict[str, Any] = {"workload": name, "rep": rep, **result}
     if name in LIMITS:
         _, connections, batch = LIMITS[name]
