@@ -73,6 +73,7 @@ class _OneConnection:
             return found
 
     fetch_quick = fetch
+    fetch_turns = fetch
     fetch_impatiently = fetch
 
 
