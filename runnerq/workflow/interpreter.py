@@ -125,6 +125,8 @@ class Interpreter(Advance):
         """
         recorder = self.recorder
         recorder.replaying = True
+        # Publishing merges again from the start: with what came later, the state could be larger than it ever was.
+        self.state = {}
         left = deque(rows)
         while left:
             row = left.popleft()
@@ -137,7 +139,7 @@ class Interpreter(Advance):
                 recorder.place += 1
             try:
                 if asked is None:
-                    self._take_up(row, at)
+                    self._take_up(row, max(at, row.at))
                 else:
                     self._follow(row, asked, fed_at)
             except (msgspec.DecodeError, DecodingError) as error:

@@ -12,7 +12,7 @@ from runnerq.workflow import advance
 from runnerq.workflow.commands import Winner
 from runnerq.workflow.context import Context
 from runnerq.workflow.ending import is_code_fault, is_exhausted
-from tests.workflow.driver import Body, CutOff, Drive, Fails, drive, line_in
+from tests.workflow.driver import START, Body, CutOff, Drive, Fails, an_interpreter, drive, line_in
 from tests.workflow.steps import GO, Declined, Order, anything, charge, price, ship
 
 
@@ -107,6 +107,15 @@ def test_what_is_asked_anew_is_asked_at_the_time_of_the_take_up() -> None:
     assert deadline is not None
     assert (deadline - run.at).total_seconds() == 60
     assert set(times) == {run.at}
+
+
+def test_the_take_up_is_never_earlier_than_the_answer() -> None:
+    run = drive(faulty(TypeError), {"1": 10})
+    again = an_interpreter(faulty(ValueError))
+    again.replay(run.rows, START)
+    [mark] = again.collect().rows
+    assert mark.at == run.rows[-1].at > START
+    again.close()
 
 
 def test_the_log_is_heard_when_the_answer_is_taken_up() -> None:

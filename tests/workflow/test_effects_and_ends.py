@@ -13,7 +13,7 @@ from runnerq.errors import (
 )
 from runnerq.serialization.codec import Codec
 from runnerq.workflow.context import Context
-from tests.workflow.driver import START, Drive, Fails, drive
+from tests.workflow.driver import START, Drive, Fails, an_interpreter, drive
 from tests.workflow.steps import GO, Order, charge, price, ship
 
 OTHER = "018f3d5e-7a0c-7c2b-8b7e-ffffffffffff"
@@ -93,6 +93,21 @@ def test_a_visible_state_over_the_limit_is_an_error_at_the_users_line() -> None:
     run = Drive(wf, codec=Codec(1000))
     assert "the published state of run" in run.result
     assert run.published == {"a": "short", "b": "x" * 300}
+
+
+def test_what_is_published_again_in_replay_never_meets_what_came_later() -> None:
+    def wf(ctx: Context) -> Any:
+        yield ctx.publish(a="x" * 600)
+        yield ctx.publish(a="short", b="x" * 600)
+        yield ctx.sleep(1)
+
+    run = Drive(wf, codec=Codec(1000))
+    again = an_interpreter(wf, codec=run.codec)
+    again.state = dict(run.run.state)
+    again.replay(run.rows, START)
+    assert again.state == run.run.state
+    assert list(again.leaves) == ["3"]
+    again.close()
 
 
 def test_options_are_for_the_next_call() -> None:

@@ -9,8 +9,7 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from types import TracebackType
 
 import asyncpg
 
@@ -57,13 +56,23 @@ def _from_state(error: asyncpg.PostgresError) -> RunnerQError:
     return StorageError(f"Postgres answered with an error: {error} (SQLSTATE {state})")
 
 
-@contextmanager
-def told() -> Iterator[None]:
-    """Raise what happens inside as an error of ours, with the original as its cause."""
-    try:
-        yield
-    except Exception as error:
-        ours = translated(error)
-        if ours is None:
-            raise
-        raise ours from error
+class _Told:
+    """A class and not a generator: it stands around every statement, and costs a tenth of one."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, Exception):
+            ours = translated(error)
+            if ours is not None:
+                raise ours from error
+
+
+_TOLD = _Told()
+
+
+def told() -> _Told:
+    """``with told():`` raises what happens inside as an error of ours, with the original as its cause."""
+    return _TOLD

@@ -55,8 +55,15 @@ class Pool:
 
     async def fetch(self, statement: str, *args: object) -> Sequence[Record]:
         """Run one statement on any connection."""
-        async with self.connection() as connection:
-            return await connection.fetch(statement, *args)
+        async with self._places:
+            connection = await self._take()
+            try:
+                return await connection.fetch(statement, *args)
+            except BaseException as error:
+                _cut_if_silent(connection, error)
+                raise
+            finally:
+                self._give_back(connection)
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
@@ -65,12 +72,8 @@ class Pool:
             connection = await self._take()
             try:
                 yield connection
-            except (asyncpg.PostgresError, asyncio.CancelledError):
-                # The server has answered, or asyncpg calls the statement off before it sends another.
-                raise
-            except BaseException:
-                # What follows on a silent or broken connection would wait for the answer that did not come.
-                connection.terminate()
+            except BaseException as error:
+                _cut_if_silent(connection, error)
                 raise
             finally:
                 self._give_back(connection)
@@ -105,6 +108,15 @@ class Pool:
             connection.terminate()
         elif not connection.is_closed():
             self._idle.append(connection)
+
+
+def _cut_if_silent(connection: Connection, error: BaseException) -> None:
+    """What follows on a silent or broken connection would wait for the answer that did not come, so it is cut.
+
+    After an error the server has answered; after a cancel asyncpg calls the statement off before it sends another.
+    """
+    if not isinstance(error, asyncpg.PostgresError | asyncio.CancelledError):
+        connection.terminate()
 
 
 async def _part(connection: Connection, patience: float) -> None:
