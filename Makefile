@@ -8,6 +8,8 @@ else
 VENV := .venv
 endif
 BIN := $(VENV)/bin
+MADE := $(VENV)/.made
+SMALL := $(VENV)/.small
 READY := $(VENV)/.ready
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -22,7 +24,7 @@ help: ## what there is
 
 setup: $(READY) ## make .venv with everything in it
 
-demo: $(READY) ## an order survives kill -9
+demo: $(SMALL) ## an order survives kill -9
 	$(BIN)/runnerq demo
 
 test: $(READY) ## all tests, with branch coverage; the workflow floor is held at 100 %
@@ -56,7 +58,8 @@ clean: ## remove what targets have made
 
 # A candidate counts if it can make a venv with pip: a pyenv shim may be there without its Python, and Debian's python3
 # comes without ensurepip.
-$(READY): pyproject.toml constraints.txt
+$(MADE):
+	@echo 'Setting up $(VENV); this takes a minute or two, once.'
 	@if ! $(BIN)/python -m pip --version >/dev/null 2>&1; then \
 	    for python in $(or $(PYTHON),python3.14 python3.13 python3.12 python3.11 python3); do \
 	        "$$python" -c 'import ensurepip, sys, venv; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))' \
@@ -70,7 +73,14 @@ $(READY): pyproject.toml constraints.txt
 	    fi; \
 	fi
 	@$(BIN)/python -c 'import sys; print("Python", sys.version.split()[0], "in $(VENV)")'
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt hatchling editables
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-build-isolation \
-	    --editable '.[embedded,console,otel,prometheus,docs,dev]'
+	$(BIN)/python -m pip install --quiet hatchling editables
 	@touch $@
+
+# What the demo needs is installed in a third of the time that everything takes.
+$(SMALL): pyproject.toml constraints.txt | $(MADE)
+	$(BIN)/python -m pip install --quiet --no-build-isolation --editable '.[embedded]'
+	@touch $@
+
+$(READY): pyproject.toml constraints.txt | $(MADE)
+	$(BIN)/python -m pip install --quiet --no-build-isolation --editable '.[embedded,console,otel,prometheus,docs,dev]'
+	@touch $@ $(SMALL)

@@ -45,7 +45,8 @@ def console() -> Console:
 def _table(*columns: str) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False)
     for column in columns:
-        table.add_column(column, overflow="fold")
+        # An id that is broken over two lines can be neither copied nor searched for.
+        table.add_column(column, overflow="fold", no_wrap=column == "id")
     return table
 
 

@@ -19,6 +19,7 @@ EntryKind: TypeAlias = Literal[
 EntryState: TypeAlias = Literal["asked", "answered", "failed", "closed", "interrupted"]
 
 ATTEMPTED = frozenset({"step", "transaction", "undo"})
+COMPOSITES = frozenset({"all", "race"})
 AT_ONCE = frozenset({"publish", "spawn"})
 OWN: dict[str, EntryKind] = {"started": "started", "cancel": "cancel", "reopened": "reopened"}
 """Rows that are entries of their own and answer no command. A mark is neither: it holds what was asked anew."""
@@ -51,7 +52,8 @@ def entries_of(journal: Journal, name: str) -> list[Entry]:
         own = _own_entry(row, journal.generation, name)
         if own is not None:
             entries[("", row.place)] = own
-        elif row.kind != "mark":
+        elif row.kind != "mark" and (row.position, 0) in entries:
+            # What is not there is a branch that was closed: it asks for commands, and is none.
             entries[(row.position, 0)] = _settled(entries[(row.position, 0)], row)
         asks = _asked(row)
         for asked in asks:
@@ -108,7 +110,8 @@ def _answered_at_once(entry: Entry) -> Entry:
 
 def _settled(entry: Entry, row: Row) -> Entry:
     attempts = entry.attempts + 1 if entry.kind in ATTEMPTED and row.kind in ("answered", "failed") else entry.attempts
-    failed = row.kind == "failed" and row.value is not None
+    # A composite's value is the index of the member that decided it, also where that member failed.
+    failed = row.kind == "failed" and row.value is not None and entry.kind not in COMPOSITES
     return msgspec.structs.replace(
         entry,
         state=msgspec.convert(row.kind, EntryState),

@@ -15,6 +15,7 @@ from runnerq.runtime.current import Current
 from runnerq.runtime.parts import Parts
 from runnerq.runtime.registry import Target
 from runnerq.runtime.steps import Again, Answered, Asking, CutOff, Failed, follow, limits_in
+from runnerq.runtime.telling import tell_attempt, tell_end
 
 
 class HeldActivity:
@@ -105,6 +106,7 @@ class HeldActivity:
                 if asked:
                     self._write(End(status="cancelled", reason=self._cancel or None, cancel_requested=True))
                 else:
+                    tell_attempt(self._claimed, self._claimed.name, attempt)
                     turn = self._made(Back(due_at=attempt.next_at))
                     self._submit(msgspec.structs.replace(turn, attempts=(attempt,)))
             case CutOff():
@@ -129,4 +131,6 @@ class HeldActivity:
             return
         if isinstance(move, Back) and move.due_at is not None:
             parts.expect(parts.time.until(move.due_at))
+        if isinstance(move, End) and answer is Verdict.DONE:
+            tell_end(self._claimed, move)
         parts.released(self)

@@ -114,8 +114,7 @@ class Arrivals:
             arrival = found[1]
             if isinstance(arrival, SignalCame):
                 self._take(arrival)
-            elif isinstance(arrival, ChildEnded):
-                del self._outcomes[arrival.outcome.run_id]
+            # A child's end stays: the workflow may wait for it again.
             return arrival
         return None
 

@@ -26,6 +26,7 @@ from runnerq.runtime.facts import StepFacts
 from runnerq.runtime.failing import sent_failure
 from runnerq.runtime.parts import Parts
 from runnerq.runtime.steps import Again, Answered, CutOff, Failed, follow
+from runnerq.runtime.telling import tell_attempt
 from runnerq.runtime.turns import Unwritten
 from runnerq.workflow.commands import SendSpec
 from runnerq.workflow.interpreter import Interpreter
@@ -184,6 +185,7 @@ class Carrying:
                 interpreter.interrupt(position, now)
             case Again(attempt):
                 if interpreter.leaves.get(position) is leaf:
+                    tell_attempt(self._claimed, leaf.command.name, attempt)
                     self.failures[position] = attempt
                     self.unwritten.attempts.append(attempt)
                     self._waiting.append(leaf)

@@ -41,6 +41,7 @@ from runnerq.runtime.failing import end_of
 from runnerq.runtime.opening import interpreter_of, open_workflow, stuck_by
 from runnerq.runtime.parts import Parts
 from runnerq.runtime.reading import later
+from runnerq.runtime.telling import tell_end
 from runnerq.runtime.turns import Unwritten, bare_turn, blocking_turn, turn_of
 from runnerq.workflow.ending import Blocked
 from runnerq.workflow.interpreter import Interpreter, Progress
@@ -301,6 +302,7 @@ class HeldWorkflow:
 
     def _ended(self, end: End) -> None:
         interpreter = self._interpreter
+        tell_end(self._claimed, end)
         for command in interpreter.never_yielded():
             log.warning(
                 "run %s: %r was made at %s and never yielded: it did nothing", self.run_id, command, command.line

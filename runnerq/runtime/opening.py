@@ -49,8 +49,6 @@ def open_workflow(interpreter: Interpreter, claimed: Claimed, parts: Parts) -> N
             f"its journal was written by rules {started.rules} of runnerq, and this worker knows rules {RULES}: "
             "a newer worker takes it up"
         )
-    if claimed.state is not None:
-        interpreter.state = msgspec.json.decode(claimed.state)
     interpreter.replay(claimed.rows, now)
 
 

@@ -152,14 +152,14 @@ def test_a_command_that_was_closed_meanwhile_gets_nothing_and_takes_nothing() ->
     assert run.fed(9) == [("2", "SignalCame")]
 
 
-def test_a_child_is_fed_once_and_to_who_waits_for_it() -> None:
+def test_a_child_is_fed_to_who_waits_for_it_and_is_there_for_who_waits_again() -> None:
     run = Run(child("1", "c"))
     run.read(ended("c", 1), ended("d", 1), now=2)
     run.arrivals.watch(run.leaves.values(), at(2))
     came = run.arrivals.next(run.leaves, at(2))
     assert isinstance(came, ChildEnded)
     assert came.outcome.run_id == "c"
-    assert not run.arrivals.knows("c")
+    assert run.arrivals.knows("c")
     assert run.arrivals.knows("d")
 
 
