@@ -141,6 +141,16 @@ FAULTS = (
         noticed_by=(f"{_SUITE}::TestFence", f"{_RACES}::TestReaperAgainstTheLiving"),
     ),
     Fault(
+        name="row-without-token",
+        what="a single row is appended under any token",
+        file=f"{_SQL}/append_one.sql",
+        edits=(
+            ("    where token = $2::bigint and state", "    where state"),
+            ("select 1 as written from held where token = $2::bigint and", "select 1 as written from held where"),
+        ),
+        noticed_by=(f"{_SUITE}::TestFence", f"{_RACES}::TestReaperAgainstTheLiving"),
+    ),
+    Fault(
         name="repeated-again",
         what="a park that was too late is DONE when it is sent again, because its rows are there",
         file=f"{_SQL}/commit.sql",

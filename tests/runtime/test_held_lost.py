@@ -10,7 +10,7 @@ from runnerq.persistence.records import RunFilter, Sent, Status, Turn, Verdict
 from runnerq.workflow.commands import Flow, Signal
 from runnerq.workflow.context import Context
 from runnerq.workflow.declare import activity, workflow
-from tests.runtime.stage import SOON, Gate, Holding, Stage, Tapped
+from tests.runtime.stage import SOON, Gate, Holding, Stage, Tapped, soon
 
 WORDS: Signal[str] = Signal("words", str)
 
@@ -56,6 +56,10 @@ async def test_a_worker_held_while_it_decides_a_race_cannot_cancel_the_new_owner
         await holding.gate.somebody()
         [info] = (await plain_stage.client.list(RunFilter(parent=run.id))).items
         assert stale.worker_id is not None
+        assert stale._shift is not None
+        # Its first beat must not come after the run was taken: it would hear of it.
+        heart = stale._shift.heart
+        await soon(lambda: heart.good_beats)
         # As a reaper does it: the run goes to whoever claims it next.
         assert await plain_stage.storage.give_back(stale.worker_id) == 1
         async with plain_stage.serving(order, child) as client:

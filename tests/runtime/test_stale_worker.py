@@ -11,7 +11,7 @@ from runnerq.persistence.records import RunFilter, Status, Turn, Verdict
 from runnerq.workflow.commands import Flow
 from runnerq.workflow.context import Context
 from runnerq.workflow.declare import activity, workflow
-from tests.runtime.stage import SOON, Gate, Stage, Tapped
+from tests.runtime.stage import SOON, Gate, Stage, Tapped, soon
 
 
 async def test_a_stale_worker_that_decides_a_race_cancels_no_child_of_the_new_owners(memory: Stage) -> None:
@@ -39,9 +39,13 @@ async def test_a_stale_worker_that_decides_a_race_cancels_no_child_of_the_new_ow
     tapped = Tapped(memory.storage)
     tapped.after = hear
     stage = memory.on(tapped)
-    async with stage.serving(order, beat=60) as client:
-        run = await client.start(order)
+    async with stage.worker(order, beat=60) as worker:
+        run = await stage.client.start(order)
         await step.somebody()
+        assert worker._shift is not None
+        # Its first beat must not come after the run was taken: it would hear of it.
+        heart = worker._shift.heart
+        await soon(lambda: heart.good_beats)
         [child] = await memory.storage.list_runs(RunFilter(parent=run.id), 10, None)
         await _take_away(memory.storage)
         step.open()

@@ -36,6 +36,12 @@ _FIRST_ROWS = (
 _STOPS: dict[str, list[tuple[str, str]]] = {
     "commit": [_FIRST_ROWS],
     "append": [_FIRST_ROWS],
+    "append_one": [
+        (
+            "from runnerq.live where run_id = $1::uuid for update skip locked",
+            "from {gate} cross join runnerq.live where run_id = $1::uuid for update of live skip locked",
+        )
+    ],
     "send_signals": [("    from unnest($1::uuid[]", "    from {gate} cross join unnest($1::uuid[]")],
     "cancel_runs": [(" from unnest($1::uuid[])", " from {gate} cross join unnest($1::uuid[])")],
     "claim_runs": [("    from unnest($1::text[]", "    from {gate} cross join unnest($1::text[]")],

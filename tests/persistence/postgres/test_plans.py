@@ -29,6 +29,7 @@ WORKER, OTHER = 1, 2
 
 INDEXES = {
     "append": {"live_pkey"},
+    "append_one": {"live_pkey"},
     "beat": {"live_held", "worker_pkey"},
     "cancel_runs": {"live_pkey", "run_pkey", "outcome_pkey"},
     "claim_runs": {

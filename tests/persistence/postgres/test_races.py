@@ -492,11 +492,14 @@ class TestReaperAgainstTheLiving:
         assert await rows_of(world.storage, run.id) == []
         assert await reaper.commit(again, COMPLETED) is Verdict.DONE
 
-    async def test_rows_that_are_stopped_while_their_worker_is_reaped_are_lost(self, world: PostgresWorld) -> None:
+    @pytest.mark.parametrize(("statement", "places"), [("append_one", (0,)), ("append", (0, 1))])
+    async def test_rows_that_are_stopped_while_their_worker_is_reaped_are_lost(
+        self, world: PostgresWorld, statement: str, places: tuple[int, ...]
+    ) -> None:
         gone, reaper = await a_holder(world.storage, lease=1), await a_holder(world.storage)
         run = await gone.start(a_run())
-        async with stopped(world, "append") as gate:
-            writing = await gate.begin(gate.writes.commit([a_turn(run, GOING, rows=(a_row(0),))]))
+        async with stopped(world, statement) as gate:
+            writing = await gate.begin(gate.writes.commit([a_turn(run, GOING, rows=tuple(map(a_row, places)))]))
             await world.advance(2)
             await world.storage.reap(reaper.id, new_token(), 10)
             await reaper.take_again(run)
