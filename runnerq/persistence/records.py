@@ -67,8 +67,8 @@ HEAD_START = {0: 3600, 1: 600, 2: 0, 3: -600}
 """Seconds by priority; ``rank`` is the time a run became ready minus this. The SQL says the same, in a ``case``."""
 
 
-class Struct(msgspec.Struct, frozen=True, kw_only=True):
-    """A record."""
+class Struct(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A record. It holds texts, numbers and records, so it is in no cycle, and the collector need not look at it."""
 
 
 # --- starting ---------------------------------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ def limits_in(options: Mapping[str, Any], fn: Callable[..., Any]) -> Limits:
     return limits_of(fn, policy, options.get("timeout"))
 
 
-class Answered(msgspec.Struct, frozen=True):
+class Answered(msgspec.Struct, frozen=True, gc=False):
     """It has a value: as JSON text, and decoded again from it."""
 
     text: str
@@ -74,7 +74,7 @@ class CutOff(msgspec.Struct, frozen=True):
 Followed: TypeAlias = Answered | Failed | Again | CutOff
 
 
-class Asking(msgspec.Struct, frozen=True):
+class Asking(msgspec.Struct, frozen=True, gc=False):
     """Which attempt this was: the command's position, its name, the type of its answer, how many failed before.
 
     ``what`` describes it in error messages, as its ``str``.

@@ -36,7 +36,7 @@ from runnerq.workflow.tree import Branch, Leaf, Thrown, line_of, parked_frames, 
 __all__ = ["Identity", "Interpreter", "Progress"]
 
 
-class Progress(msgspec.Struct, frozen=True):
+class Progress(msgspec.Struct, frozen=True, gc=False):
     """What has come of the events fed since the last collect.
 
     ``rows`` and ``children`` are to be written. Once they are: ``starts`` are commands to carry out, ``cancels`` are
