@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-import time
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -13,9 +11,8 @@ import pytest
 
 from runnerq.client.client import Client
 from runnerq.errors import ConfigurationError, KeyTaken, UsageError
-from runnerq.ids import new_token
 from runnerq.persistence.memory import MemoryStorage
-from runnerq.persistence.records import ClaimRequest, Definition, Status, WorkerRow
+from runnerq.persistence.records import Definition, Status, WorkerRow
 from runnerq.runtime.worker import Worker
 from runnerq.workflow.commands import Flow, Signal
 from runnerq.workflow.context import Context
@@ -381,9 +378,6 @@ async def test_stopping_twice_and_before_it_runs_is_harmless(memory: Stage) -> N
         await running.stop()
 
 
-# --- leases -----------------------------------------------------------------------------------------------------------
-
-
 async def test_a_worker_that_runs_cannot_be_entered_or_run_again(memory: Stage) -> None:
     worker = memory.worker(greet, hello)
     async with worker:
@@ -393,105 +387,3 @@ async def test_a_worker_that_runs_cannot_be_entered_or_run_again(memory: Stage) 
             await worker.run()
         run = await memory.client.start(greet, "you")
         assert await run.result(timeout=SOON) == "hello you"
-
-
-async def test_a_worker_that_is_stopped_while_it_registers_signs_off_at_once(memory: Stage) -> None:
-    gate = Gate()
-
-    class Slow(Tapped):
-        async def register(self, *given: Any) -> Any:
-            await gate.pass_through()
-            return await self._storage.register(*given)
-
-    worker = memory.on(Slow(memory.storage)).worker(greet, hello)
-    running = asyncio.create_task(worker.run())
-    await gate.somebody()
-    stopping = asyncio.create_task(worker.stop())
-    await asyncio.sleep(0)
-    gate.open()
-    async with asyncio.timeout(SOON):
-        await asyncio.gather(running, stopping)
-
-
-async def test_a_blocked_event_loop_keeps_its_leases(plain_stage: Stage) -> None:
-    ran: list[int] = []
-
-    @activity
-    async def rude() -> str:
-        ran.append(1)
-        time.sleep(2.0)  # noqa: ASYNC251 - what this is about
-        return "done"
-
-    @workflow
-    def order(ctx: Context) -> Flow[str]:
-        return (yield from ctx.step(rude))
-
-    tapped = Tapped(plain_stage.storage)
-    stage = plain_stage.on(tapped)
-    judged = threading.Event()
-
-    async def judge() -> None:
-        """Another worker, in a thread of its own, that would take the run if its lease ran out."""
-        async with asyncio.timeout(SOON):
-            while not judged.is_set():
-                now = await plain_stage.storage.reap(judge_id, new_token(), 10)
-                assert [reaped.run_id for reaped in now] == []
-                await asyncio.sleep(0.05)
-
-    judge_id = new_token()
-    async with stage.serving(order, lease=1, beat=0.1) as client:
-        run = await client.start(order)
-        if hasattr(plain_stage.storage, "writing"):
-            # The in-memory storage may be used from a thread; a Postgres pool belongs to one event loop.
-            thread = threading.Thread(target=lambda: asyncio.run(judge()))
-            thread.start()
-            assert await run.result(timeout=SOON) == "done"
-            judged.set()
-            thread.join()
-        else:
-            assert await run.result(timeout=SOON) == "done"
-            assert await plain_stage.storage.reap(judge_id, new_token(), 10) == []
-    assert ran == [1]
-
-
-async def test_a_run_whose_worker_is_gone_is_taken_up_by_another(plain_stage: Stage) -> None:
-    run = await plain_stage.client.start(greet, "Ada")
-    ghost = await haunt(plain_stage, "greet@1", lease=0.05)
-    assert [claimed.id for claimed in ghost.runs] == [run.id]
-    tapped = Tapped(plain_stage.storage)
-    async with plain_stage.on(tapped).serving(greet, reaper_interval=0.02):
-        assert await run.result(timeout=SOON) == "hello Ada"
-    assert [claimed.crashes for claim in tapped.claims for claimed in claim.runs] == [1]
-
-
-async def test_a_run_that_crashes_its_workers_again_and_again_is_a_dead_letter() -> None:
-    from runnerq.clock import ManualClock
-    from runnerq.persistence.memory import MemoryStorage
-
-    clock = ManualClock()
-    stage = Stage(MemoryStorage(clock))
-    async with stage.base, stage.worker(other, reaper_interval=0.01, beat=0.02):
-        run = await stage.client.start(greet, "Ada")
-        for _ in range(5):
-            await soon_claimed(stage, clock)
-            clock.advance(2)
-        await run.reached(Status.DEAD_LETTER, timeout=SOON)
-        assert (await run.info()).reason == "crash_loop"
-
-
-async def haunt(stage: Stage, served: str, lease: float) -> Any:
-    """Claim as a worker that is never heard of again."""
-    row = WorkerRow(
-        id=new_token(), lease=lease, host="nowhere", pid=1, build="x", queues=(stage.queue,), served=(served,)
-    )
-    await stage.storage.register(row, [])
-    request = ClaimRequest(worker_id=row.id, token=new_token(), pairs=((stage.queue, served),), limit=1)
-    return await stage.storage.claim(request)
-
-
-async def soon_claimed(stage: Stage, clock: Any) -> None:
-    """Claim it once it is ready, as a worker that is never heard of again."""
-    async with asyncio.timeout(SOON):
-        while not (await haunt(stage, "greet@1", lease=1)).runs:
-            clock.advance(0.5)
-            await asyncio.sleep(0.01)
