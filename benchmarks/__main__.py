@@ -23,6 +23,7 @@ from benchmarks.limit import measure_limit
 from benchmarks.meter import median
 from benchmarks.workloads import WORKLOADS
 from runnerq.persistence.embedded import EmbeddedPostgres
+from runnerq.runtime.collector import look_less_often
 
 LIMITS = {"W1": ("L 50 a statement, 1 connection", 1, 50), "W6": ("L single rows, 1 connection", 1, 1)}
 GOALS = {"W1": 0.2, "W6": 0.5}
@@ -102,6 +103,7 @@ async def main(arguments: argparse.Namespace) -> None:
     console = Console()
     names = arguments.workloads or list(WORKLOADS)
     results: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+    look_less_often()  # as `runnerq worker` does
     async with server() as dsn:
         for rep in range(arguments.reps):
             for name in names:

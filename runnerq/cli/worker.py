@@ -17,6 +17,7 @@ import msgspec
 
 from runnerq.cli.shared import Database, Refused, say, takes_database
 from runnerq.errors import ConfigurationError
+from runnerq.runtime.collector import look_less_often
 from runnerq.runtime.worker import Worker
 from runnerq.workflow.declare import ActivityDeclaration, WorkflowDeclaration, declaration_of
 
@@ -55,6 +56,7 @@ def worker(modules: Sequence[str], queues: Sequence[str], concurrency: int, data
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     found = find(modules)
+    look_less_often()
     asyncio.run(_run(found, tuple(queues) or ("default",), concurrency, database))
 
 

@@ -73,6 +73,7 @@ class HeldActivity:
         )
         call = Call(target.fn, args, kwargs, target.signature.is_async, timeout, current)
         self._running = parts.attempts.start(call, self._ended)
+        parts.attempts.tell_ended()
 
     def hear(self, arrival: Arrival) -> None:
         if arrival.cancel is not None and self._cancel is None and self._running is not None:

@@ -349,6 +349,7 @@ class HeldWorkflow:
         """What was asked for is on record: begin it."""
         self._carrying.begin(stopping=self._stopping)
         self._arm()
+        self._parts.attempts.tell_ended()
         if self._interpreter.recorder.rows or not self._carrying.runs:
             self._settle()
 

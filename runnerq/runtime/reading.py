@@ -36,7 +36,8 @@ class DatabaseTime:
     def now(self) -> datetime:
         if self._base is None:
             raise AssertionError("database time was read before any reply was had")
-        return self._base + timedelta(seconds=self._monotonic() - self._since)
+        # timedelta(seconds=...) takes three times as long, and this is read for every answer.
+        return self._base + timedelta(0, 0, int((self._monotonic() - self._since) * 1_000_000))
 
     def until(self, when: datetime) -> float:
         """Seconds until then, at least 0."""
