@@ -38,3 +38,12 @@ def sequence(ctx: rq.Context, count: int) -> rq.Flow[int]:
 def waiting(ctx: rq.Context, number: int) -> rq.Flow[int]:
     yield from ctx.signal("go")
     return number
+
+
+@rq.workflow
+def entries(ctx: rq.Context, count: int) -> rq.Flow[int]:
+    """A journal of so many entries; it is resumed once, by a signal."""
+    for i in range(count):
+        yield from ctx.step(trivial, i)
+    yield from ctx.signal("go")
+    return count

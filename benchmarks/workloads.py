@@ -1,4 +1,4 @@
-"""The workloads of this issue: W1 steps, W6 sequence, and what parked runs add to a worker."""
+"""The workloads: W1 steps, W6 sequence, W7 replay, and what parked runs add to a worker."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import psutil
 
 import runnerq as rq
 from benchmarks.meter import Meter
+from benchmarks.replay import w7_replay
 from benchmarks.workflows import MARK_EVERY, MARKS, sequence, steps, trivial, waiting
 
 SLOTS = 500
@@ -83,7 +84,7 @@ async def parked_memory(dsn: str, postmaster: int | None) -> dict[str, Any]:
     }
 
 
-WORKLOADS: dict[str, Workload] = {"W1": w1_steps, "W6": w6_sequence, "parked": parked_memory}
+WORKLOADS: dict[str, Workload] = {"W1": w1_steps, "W6": w6_sequence, "W7": w7_replay, "parked": parked_memory}
 
 
 async def _warm_up(client: rq.Client) -> None:

@@ -3,11 +3,13 @@
 RunnerQError
 ├── ConfigurationError                what was declared or configured cannot work; nothing was started
 ├── UsageError                        a workflow used a command wrongly (a fault of the code)
+│   └── NondeterminismError           it does not do the same again, or touches what would differ (in tests)
 ├── EncodingError                     a value cannot be stored; names the place inside it
 │   └── PayloadTooLarge               it could, but it is over the limit
 ├── DecodingError                     stored text does not fit the type that is asked for
 ├── RunNotFound, RunFinished, KeyTaken, WrongState      what a verb about one run was refused for
 ├── RunFailed, RunCancelled, ResultTimeout              what ``Handle.result`` raises
+├── RunBlocked                        what it raises in a test, where nobody will take a blocked run up
 ├── StepError                         a recorded failure whose class cannot be rebuilt here
 │   └── StepTimeout                   an attempt took longer than its timeout
 ├── ChildFailed, ChildCancelled       how an awaited child ended
@@ -48,6 +50,32 @@ class ConfigurationError(RunnerQError):
 
 class UsageError(RunnerQError):
     """A workflow used a command wrongly; thrown at the line that did."""
+
+
+class NondeterminismError(UsageError):
+    """A workflow does not do the same again, given the same answers, or it touches what will differ the next time.
+
+    The testing kit tells of it. ``position``, ``recorded`` and ``asked`` say where its journal was left, if it was.
+    """
+
+    __match_args__ = ("message", "run_id", "position", "recorded", "asked", "line")
+
+    def __init__(
+        self,
+        message: str,
+        run_id: str | None = None,
+        position: str | None = None,
+        recorded: str | None = None,
+        asked: str | None = None,
+        line: str | None = None,
+    ) -> None:
+        self.message = message
+        self.run_id = run_id
+        self.position = position
+        self.recorded = recorded
+        self.asked = asked
+        self.line = line
+        super().__init__(message)
 
 
 class EncodingError(RunnerQError):
@@ -139,7 +167,10 @@ class WrongState(RunnerQError):
 
 
 class RunFailed(RunnerQError):
-    """The run ended as ``failed`` or ``dead_letter``. ``error`` is the record, ``__cause__`` what is rebuilt of it."""
+    """The run ended as ``failed`` or ``dead_letter``. ``error`` is the record, ``__cause__`` what is rebuilt of it.
+
+    The stack of the worker that it failed in is a note of this error, so that it shows in a traceback.
+    """
 
     __match_args__ = ("run_id", "workflow", "status", "reason", "error")
 
@@ -151,6 +182,8 @@ class RunFailed(RunnerQError):
         self.error = error
         why = f"{error.type}: {error.message}" if error is not None else (reason or "no error was recorded")
         super().__init__(f"run {run_id} of {workflow} ended as {status}: {why}")
+        if error is not None and error.stack:
+            self.add_note(f"In the worker:\n{error.stack.rstrip()}")
 
 
 class RunCancelled(RunnerQError):
@@ -162,6 +195,19 @@ class RunCancelled(RunnerQError):
         self.run_id = run_id
         self.reason = reason
         super().__init__(f"run {run_id} was cancelled" + (f": {reason}" if reason else ""))
+
+
+class RunBlocked(RunnerQError):
+    """The run cannot go on with this code. ``blocked`` says where and why; ``__cause__`` is the error, if any."""
+
+    __match_args__ = ("run_id", "workflow", "blocked")
+
+    def __init__(self, run_id: str, workflow: str, blocked: Any) -> None:
+        self.run_id = run_id
+        self.workflow = workflow
+        self.blocked = blocked
+        where = f" ({blocked.line})" if blocked.line and blocked.line not in blocked.message else ""
+        super().__init__(f"run {run_id} of {workflow} is blocked: {blocked.message}{where}")
 
 
 class ResultTimeout(RunnerQError, TimeoutError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import hypothesis
 
@@ -14,3 +15,7 @@ os.environ.pop("RUNNERQ_DSN", None)
 # How long an example takes says something about the machine, not about the code.
 hypothesis.settings.register_profile("runnerq", deadline=None)
 hypothesis.settings.load_profile("runnerq")
+
+# In the background of a shell (`make test &`) Ctrl-C is ignored, and so would every process that a test starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)

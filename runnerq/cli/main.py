@@ -5,6 +5,8 @@ from __future__ import annotations
 import click
 
 from runnerq.cli.demo.command import demo
+from runnerq.cli.deploys import check, export, replay
+from runnerq.cli.repair import fork, retry, terminate
 from runnerq.cli.runs import cancel, history, listing, result, send, show, start
 from runnerq.cli.schema import migrate, version
 from runnerq.cli.shared import Commands
@@ -25,5 +27,8 @@ def main() -> None:
     """
 
 
-for command in (demo, worker, migrate, start, send, show, history, listing, cancel, result, version):
+for command in (
+    demo, worker, migrate, start, send, show, history, listing, result, cancel, terminate, retry, fork, export,
+    check, replay, version,
+):  # fmt: skip
     main.add_command(command)

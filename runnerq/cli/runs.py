@@ -20,6 +20,7 @@ from runnerq.cli.shared import (
     say,
     takes_database,
 )
+from runnerq.cli.shown import look
 from runnerq.client.client import Client
 from runnerq.errors import ResultTimeout
 from runnerq.persistence.records import RunFilter, Status
@@ -117,17 +118,13 @@ def show(run_id: str, output: str, database: Database) -> None:
     """Show a run: what it is, what it does, what it waits for, how it ended."""
 
     async def work(client: Client) -> None:
-        info = await client.info(run_id)
-        state = await client.state(run_id)
-        block = await client.storage.block(run_id) if info.status is Status.BLOCKED else None
-        completed = info.status is Status.COMPLETED
-        result = await client.handle(run_id).result(0) if completed else None
+        shown = await look(client, run_id)
         if output == "json":
-            print_json({**msgspec.structs.asdict(info), "state": state, "blocked": block, "result": result})
+            print_json({**msgspec.structs.asdict(shown.info), **shown.beside()})
         else:
             from runnerq.cli.tables import console, run_table  # noqa: PLC0415 - rich
 
-            console().print(run_table(info, state, block, result))
+            console().print(run_table(shown))
 
     connected(database, work)
 

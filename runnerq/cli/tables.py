@@ -13,9 +13,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from runnerq.cli.shown import Shown
 from runnerq.client.history import Entry
 from runnerq.client.info import RunInfo
-from runnerq.persistence.records import BlockRecord, Status
+from runnerq.persistence.records import Status
+from runnerq.runtime.replaying import ReplayReport
 
 PLAIN_WIDTH = 140
 """Columns where there is no terminal to ask."""
@@ -66,8 +68,9 @@ def runs_table(runs: Iterable[RunInfo]) -> Table:
     return table
 
 
-def run_table(run: RunInfo, state: dict[str, Any], block: BlockRecord | None, result: Any) -> Table:
+def run_table(shown: Shown) -> Table:
     """All about one run, a line a field."""
+    run, block = shown.info, shown.blocked
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold")
     table.add_column(overflow="fold")
@@ -77,6 +80,7 @@ def run_table(run: RunInfo, state: dict[str, Any], block: BlockRecord | None, re
         ("workflow", _named(run)),
         ("status", Text(run.status, STATUS_STYLES[run.status])),
         ("waits for", run.waiting_for),
+        ("stands at", "\n".join(shown.stack) or None),
         ("key", run.key),
         ("queue", f"{run.queue}, priority {run.priority.name.lower()}"),
         ("parent", run.parent_id),
@@ -84,12 +88,15 @@ def run_table(run: RunInfo, state: dict[str, Any], block: BlockRecord | None, re
         *((name, None if at is None else clock_text(at)) for name, at in times.items()),
         ("build", run.build),
         ("metadata", json_text(run.metadata) if run.metadata else None),
-        ("state", json_text(state) if state else None),
+        ("state", json_text(shown.state) if shown.state else None),
+        ("unread", ", ".join(shown.unread) or None),
         ("cancel", "requested" if run.cancel_requested else None),
         ("reason", run.reason),
         ("blocked", None if block is None else block.message),
+        ("traceback", None if block is None else block.traceback),
         ("error", None if run.error is None else f"{run.error.type}: {run.error.message}"),
-        ("result", json_text(result) if run.status is Status.COMPLETED else None),
+        ("stack", None if run.error is None else run.error.stack or None),
+        ("result", json_text(shown.result) if run.status is Status.COMPLETED else None),
     ]
     for name, text in lines:
         if text is not None:
@@ -147,3 +154,21 @@ def _why(run: RunInfo) -> str:
     if run.error is not None:
         return f"{run.error.type}: {run.error.message}"
     return run.waiting_for or run.reason or ""
+
+
+def divergence_table(reports: Iterable[ReplayReport]) -> Table:
+    """One line a run that the code does not follow: where, what is on record there, what is asked instead."""
+    table = _table("id", "workflow", "position", "recorded", "asked now", "line")
+    for report in reports:
+        if report.recorded is None and report.asked is None:
+            table.add_row(report.run_id, report.workflow, report.position or "", Text(report.message, "red"))
+            continue
+        table.add_row(
+            report.run_id,
+            report.workflow,
+            report.position or "",
+            Text(report.recorded or "nothing", "green"),
+            Text(report.asked or "nothing", "red"),
+            report.line or "",
+        )
+    return table

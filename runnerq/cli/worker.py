@@ -52,9 +52,6 @@ def worker(modules: Sequence[str], queues: Sequence[str], concurrency: int, data
     second one ends it at once; what it ran is then taken up by another worker.
     """
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    # As `python -m` has it: modules of the folder one stands in can be named.
-    if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
     found = find(modules)
     look_less_often()
     asyncio.run(_run(found, tuple(queues) or ("default",), concurrency, database))
@@ -62,6 +59,9 @@ def worker(modules: Sequence[str], queues: Sequence[str], concurrency: int, data
 
 def find(modules: Sequence[str]) -> Found:
     """Every workflow and activity in these modules' namespaces, each once."""
+    # As `python -m` has it: modules of the folder one stands in can be named.
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
     workflows: dict[int, Callable[..., Any]] = {}
     activities: dict[int, Callable[..., Any]] = {}
     for name in modules:

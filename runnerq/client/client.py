@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import builtins
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -12,15 +11,18 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar, overload
 import msgspec
 
 from runnerq.client.core import Core, Given, Source
+from runnerq.client.export import export
+from runnerq.client.forking import fork_of
 from runnerq.client.handle import Handle
 from runnerq.client.history import Entry
 from runnerq.client.info import Page, RunInfo, info_of
 from runnerq.client.options import NO_OPTIONS, StartOptions, checked_options
+from runnerq.client.reopening import Accept, retry_all, retry_one
 from runnerq.client.starting import Target, new_run, target_named, target_of, template
-from runnerq.errors import ConfigurationError, KeyTaken, StorageUnavailable
+from runnerq.errors import ConfigurationError, KeyTaken
 from runnerq.ids import check_run_id
 from runnerq.persistence.protocol import Storage
-from runnerq.persistence.records import NewRun, OnDuplicate, Priority, RunFilter, StartReply, Status
+from runnerq.persistence.records import NewRun, OnDuplicate, Priority, RunFilter, Status
 from runnerq.retry import RetryPolicy
 from runnerq.serialization.codec import Codec
 from runnerq.workflow.commands import Flow, Signal
@@ -35,9 +37,6 @@ PAYLOAD_LIMIT = 1 << 20
 BULK = 1000
 """Runs that ``start_many`` creates in one commit."""
 MAX_PAGE = 1000
-START_TRIES = 3
-START_AGAIN = 0.2
-"""Seconds before a start whose reply was lost is sent again; twice that the next time. Its ids make it harmless."""
 
 
 class Client:
@@ -197,20 +196,11 @@ class Client:
         return target_of(target)
 
     async def _started(self, target: Target, runs: Sequence[NewRun]) -> builtins.list[Handle[Any]]:
-        replies = await self._start(runs)
+        replies = await self._core.start(runs)
         for run, reply in zip(runs, replies, strict=True):
             if reply.refused:
                 raise KeyTaken(run.name, run.key or "", reply.id)
         return [Handle(self._core, reply.id, target.returns, created=reply.created, known=True) for reply in replies]
-
-    async def _start(self, runs: Sequence[NewRun]) -> builtins.list[StartReply]:
-        storage = self._core.storage
-        for nth in range(1, START_TRIES):
-            try:
-                return await storage.start(runs)
-            except StorageUnavailable:
-                await asyncio.sleep(START_AGAIN * nth)
-        return await storage.start(runs)
 
     # --- one run ------------------------------------------------------------------------------------------------------
 
@@ -254,6 +244,38 @@ class Client:
         """Ask a run to cancel; whether that changed anything (a finished one is not changed). Raises RunNotFound."""
         return await self._core.cancel(check_run_id(run_id), reason)
 
+    async def terminate(self, run_id: str) -> bool:
+        """End a run at once as cancelled, with the reason ``terminated``; whether that changed anything.
+
+        No code of it runs any more, no undo either; its steps are cancelled, and its children as after any end. Raises
+        RunNotFound.
+        """
+        return await self._core.terminate(check_run_id(run_id))
+
+    @overload
+    async def retry(self, which: str, *, accept: Accept | None = None) -> bool: ...
+    @overload
+    async def retry(self, which: RunFilter, *, accept: Accept | None = None) -> int: ...
+    async def retry(self, which: str | RunFilter, *, accept: Accept | None = None) -> bool | int:
+        """Let a failed, dead-lettered or blocked run go on, from the entry that failed; or all that fit, and how many.
+
+        The failed entry and what came after it may run again, with the same idempotency keys; a failed child of it is
+        retried with it. ``accept="arguments"`` lets a run that is blocked by changed arguments alone go on. False if
+        somebody else was faster. Raises RunNotFound, and WrongState for any other run and once its undos have begun.
+        """
+        if isinstance(which, RunFilter):
+            return await retry_all(self._core, _checked(which), accept)
+        return await retry_one(self._core, check_run_id(which), accept)
+
+    async def fork(self, run_id: str, *, from_entry: str) -> Handle[Any]:
+        """Start a new run with a copy of this workflow run's journal as far as the answer of an entry, and its seed.
+
+        That entry and what follows are done anew, with new idempotency keys; children that had not answered by then are
+        started anew. ``from_entry`` is an entry's ``position``. Raises RunNotFound, ValueError for an unknown position.
+        """
+        forked = await fork_of(await self._core.record(check_run_id(run_id)), from_entry, self._core)
+        return Handle(self._core, forked, Any, created=True, known=True)
+
     async def info(self, run_id: str) -> RunInfo:
         """The run as it stands."""
         return await self._core.info(check_run_id(run_id))
@@ -265,6 +287,10 @@ class Client:
     async def history(self, run_id: str, generation: int | None = None) -> builtins.list[Entry]:
         """The entries of the run's journal, oldest first: of the present generation, or of a given one."""
         return await self._core.history(check_run_id(run_id), generation)
+
+    async def export(self, run_id: str) -> dict[str, Any]:
+        """The run as JSON builtins: all that is on record of it. ``runnerq.testing.check_replay`` follows it."""
+        return await export(self._core.storage, check_run_id(run_id))
 
     # --- many runs ----------------------------------------------------------------------------------------------------
 

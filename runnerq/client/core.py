@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol, TypeVar, cast
 
 import msgspec
@@ -17,16 +17,21 @@ from runnerq.errors import (
     RunFailed,
     RunFinished,
     RunNotFound,
+    StorageUnavailable,
     UsageError,
     WrongState,
 )
 from runnerq.persistence.protocol import Storage
-from runnerq.persistence.records import Ended, NewSignal, Outcome, RunRecord, Sent, Status
+from runnerq.persistence.records import Ended, NewRun, NewSignal, Outcome, RunRecord, Sent, StartReply, Status
 from runnerq.serialization.codec import Codec
 from runnerq.serialization.failures import CannotRebuild, Failure, modules_snapshot, read, rebuild
 from runnerq.workflow.commands import Signal
 
 T = TypeVar("T")
+
+START_TRIES = 3
+START_AGAIN = 0.2
+"""Seconds before a start whose reply was lost is sent again; twice that the next time."""
 
 
 class Source(Protocol):
@@ -95,6 +100,15 @@ class Core:
             self._hub = Hub(self.storage)
         return self._hub
 
+    async def start(self, runs: Sequence[NewRun]) -> list[StartReply]:
+        """Create these; sent again where the storage did not answer, which their ids make harmless."""
+        for nth in range(1, START_TRIES):
+            try:
+                return await self.storage.start(runs)
+            except StorageUnavailable:
+                await asyncio.sleep(START_AGAIN * nth)
+        return await self.storage.start(runs)
+
     async def record(self, run_id: str) -> RunRecord:
         record = await self.storage.run(run_id)
         if record is None:
@@ -138,6 +152,12 @@ class Core:
 
     async def cancel(self, run_id: str, reason: str | None) -> bool:
         [sent] = await self.storage.cancel([run_id], reason)
+        if sent is Sent.UNKNOWN:
+            raise RunNotFound(run_id)
+        return sent is Sent.SENT
+
+    async def terminate(self, run_id: str) -> bool:
+        [sent] = await self.storage.terminate([run_id])
         if sent is Sent.UNKNOWN:
             raise RunNotFound(run_id)
         return sent is Sent.SENT

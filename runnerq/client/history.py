@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
@@ -10,7 +10,7 @@ import msgspec
 
 from runnerq.persistence.records import Journal
 from runnerq.serialization.failures import Failure, read
-from runnerq.workflow.journal import Asked, Row
+from runnerq.workflow.journal import Asked, Reopened, Row
 
 EntryKind: TypeAlias = Literal[
     "started", "step", "transaction", "child", "spawn", "send", "sleep", "signal",
@@ -20,7 +20,7 @@ EntryState: TypeAlias = Literal["asked", "answered", "failed", "closed", "interr
 
 ATTEMPTED = frozenset({"step", "transaction", "undo"})
 COMPOSITES = frozenset({"all", "race"})
-AT_ONCE = frozenset({"publish", "spawn"})
+AT_ONCE = frozenset({"publish", "spawn", "patch"})
 OWN: dict[str, EntryKind] = {"started": "started", "cancel": "cancel", "reopened": "reopened"}
 """Rows that are entries of their own and answer no command. A mark is neither: it holds what was asked anew."""
 
@@ -49,6 +49,8 @@ def entries_of(journal: Journal, name: str) -> list[Entry]:
     failures = {attempt.position: attempt.number for attempt in journal.attempts}
     entries: dict[tuple[str, int], Entry] = {}
     for row in journal.rows:
+        if row.kind == "reopened":
+            entries |= _taken_back(entries, row, journal.rows)
         own = _own_entry(row, journal.generation, name)
         if own is not None:
             entries[("", row.place)] = own
@@ -60,6 +62,25 @@ def entries_of(journal: Journal, name: str) -> list[Entry]:
             entry = _asked_entry(asked, row, journal.generation, failures)
             entries[(asked.position, 0)] = _answered_at_once(entry) if _needs_no_answer(asked, asks) else entry
     return list(entries.values())
+
+
+def _taken_back(
+    entries: Mapping[tuple[str, int], Entry], row: Row, rows: Sequence[Row]
+) -> dict[tuple[str, int], Entry]:
+    """Entries whose answers a ``reopened`` row took back: they are open again, until they are answered anew."""
+    reopened = msgspec.json.decode(row.value or "{}", type=Reopened)
+    cut = {
+        (each.position, 0)
+        for each in rows[: row.place]
+        if each.place >= reopened.upto or each.place in reopened.skipped
+    }
+    return {
+        key: msgspec.structs.replace(
+            entry, state="asked", value=None, error=None, answered_at=None, attempts=max(0, entry.attempts - 1)
+        )
+        for key, entry in entries.items()
+        if key in cut and entry.answered_at is not None
+    }
 
 
 def _own_entry(row: Row, generation: int, name: str) -> Entry | None:

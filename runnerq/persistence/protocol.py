@@ -26,11 +26,14 @@ from runnerq.persistence.records import (
     Definition,
     Inbox,
     Journal,
+    Mail,
     NewRun,
     NewSignal,
     Outcome,
     Pulse,
     Reaped,
+    Registered,
+    Reopen,
     RunFilter,
     RunRecord,
     Sent,
@@ -53,7 +56,19 @@ class Runs(Protocol):
         ``no_reuse`` answers the holder, ``refused``; ``allow_reuse`` creates and moves the key;
         ``allow_reuse_on_failure`` does so only where the holder ended as failed, dead_letter or cancelled, else answers
         it, ``refused``. A key given twice in one call is the first one's. Repeating a start with the same ids is
-        harmless (``created`` is True for the id's own run whenever the given id is the one that stands).
+        harmless (``created`` is True for the id's own run whenever the given id is the one that stands). ``rows`` are
+        written with the run that they came with, and only when it is created.
+        """
+        ...
+
+    async def reopen(self, reopen: Reopen) -> bool:
+        """Open the run and the children named with it again, in one commit; False, and nothing is changed, if one of
+        them is no longer what the caller saw, or has a row at that place.
+
+        One that ended loses its outcome: it is pending, ready now, uncancelled, in the generation it ended in, with
+        what is unread in its mailbox; it will tell its parent again when it ends. A parent that had ended before does
+        not cancel it. A blocked one loses its block and keeps its attempts and a requested cancel. A run that failed
+        because another holds its key is not opened while that is so. Of two at once, one MUST get False.
         """
         ...
 
@@ -73,11 +88,14 @@ class Runs(Protocol):
         its move, whose mailbox has moved: the run is still running. A turn sent again gets the verdict it got: AGAIN if
         it was a park and the run is still running under this token, else DONE, also after the run's end.
 
+        A Renew appends its rows, begins the next generation with ``started`` and drops the attempts; the run is held as
+        before, and mailbox, children and published state stay. A turn of a generation before the run's changes nothing.
         An End tells the parent: its inbox counts up, and it becomes ready if it is parked and its ``needs`` are met, or
         the child did not complete and is wanted. A child whose key another run holds ends at once as failed, with a
         KeyTaken failure, and tells its parent so. An End of a run whose cancel nobody has taken in is marked
         ``cancel_requested``. ``settled`` and End drop attempts; unread signals
-        stay. A Stuck adds its build to the run's block; ends and take-ups drop the block.
+        stay. A Stuck adds its build to the run's block, or counts a fault of the worker where it names none; ends and
+        take-ups drop the block, and a park, an end or ``recovered`` ends the count.
         """
         ...
 
@@ -93,6 +111,11 @@ class Runs(Protocol):
         """Ask open runs to cancel, in order. One that never started ends as cancelled at once, and tells its parent; a
         blocked one keeps the request; any other is woken, or its holder hears by the next beat. A second request
         answers DUPLICATE."""
+        ...
+
+    async def terminate(self, run_ids: Sequence[str]) -> list[Sent]:
+        """End open runs at once, in order, as cancelled for the reason ``terminated``, whoever holds them: what a
+        holder still writes is LOST. Each tells its parent. Runs that have ended answer FINISHED."""
         ...
 
     async def release(self, worker_id: int, held: Sequence[int]) -> int:
@@ -121,8 +144,8 @@ class Runs(Protocol):
         fault is due to be tried again; how many it was."""
         ...
 
-    async def register(self, worker: WorkerRow, definitions: Sequence[Definition]) -> datetime:
-        """Write the worker's row, and upsert what it serves. Returns database time."""
+    async def register(self, worker: WorkerRow, definitions: Sequence[Definition]) -> Registered:
+        """Write the worker's row, upsert what it serves, and remember when its build was first seen."""
         ...
 
     async def reap(self, worker_id: int, token: int, limit: int) -> list[Reaped]:
@@ -155,8 +178,17 @@ class Reads(Protocol):
         """The published state, JSON text."""
         ...
 
+    async def mailbox(self, run_id: str) -> list[Mail]:
+        """The signals that no wait has taken, in the order in which they came; also those of a run that has ended."""
+        ...
+
     async def list_runs(self, where: RunFilter, limit: int, before: str | None) -> list[RunRecord]:
         """Newest first by id, those with an id below ``before``."""
+        ...
+
+    async def open_runs(self, names: Sequence[str], limit: int, after: str | None) -> list[RunRecord]:
+        """Workflow runs of these names that have not ended, of any version, oldest first by id, those with an id above
+        ``after``. It costs what is open, not what has ended."""
         ...
 
     async def definitions(self, name: str) -> list[Definition]:

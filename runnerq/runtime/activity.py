@@ -9,7 +9,7 @@ from typing import Any, assert_never
 import msgspec
 
 from runnerq.errors import DecodingError, StorageRefused
-from runnerq.persistence.records import Arrival, Back, Claimed, End, Ended, Move, Stuck, Turn, Verdict
+from runnerq.persistence.records import Arrival, Ask, Back, Claimed, End, Ended, Inbox, Move, Stuck, Turn, Verdict
 from runnerq.runtime.attempts import Call, Result, Running
 from runnerq.runtime.current import Current
 from runnerq.runtime.parts import Parts
@@ -80,6 +80,15 @@ class HeldActivity:
             self._cancel = arrival.cancel
             self._running.cancel(arrival.cancel)
 
+    def look(self) -> None:
+        if self._running is not None:
+            self._parts.mailroom.ask(Ask(run_id=self.run_id), self._looked)
+
+    def _looked(self, inbox: Inbox | None) -> None:
+        if inbox is None and self._running is not None:
+            self.drop()
+            self._parts.released(self)
+
     def stop(self) -> None:
         """It is let finish; the worker's grace bounds it."""
 
@@ -94,7 +103,7 @@ class HeldActivity:
         self._running = None
         parts = self._parts
         asked = self._cancel is not None
-        followed = follow(result, self._asking, parts.codec, parts.modules, parts.time.now())
+        followed = follow(result, self._asking, parts.codec, parts.modules, parts.time.now(), parts.chance)
         match followed:
             case Answered(text):
                 self._write(End(status="completed", result=text, cancel_requested=asked))

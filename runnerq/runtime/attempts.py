@@ -36,6 +36,7 @@ from runnerq.runtime.callbacks import Fail, log, report
 from runnerq.runtime.current import CURRENT, Current
 from runnerq.runtime.deadlines import Deadlines
 from runnerq.runtime.threads import Lent, Threads
+from runnerq.runtime.timers import Timer, Timers
 
 GRACE = 10.0
 """Seconds that an async function has to end after a timeout or a cancel."""
@@ -100,8 +101,9 @@ class AttemptStats(msgspec.Struct, frozen=True, kw_only=True):
 class Attempts:
     """Starts attempts. Made on the event loop that it works for, in the context its attempts get a copy of."""
 
-    def __init__(self, threads: Threads, max_steps: int, fail: Fail) -> None:
+    def __init__(self, threads: Threads, max_steps: int, fail: Fail, timers: Timers | None = None) -> None:
         self._loop = asyncio.get_running_loop()
+        self._timers: Timers = self._loop if timers is None else timers
         self._context = copy_context()
         self._threads = threads
         self._max_steps = max_steps
@@ -111,7 +113,7 @@ class Attempts:
         self._starting = False
         self._filling = False
         self._ended: deque[tuple[_InTask, Result]] = deque()
-        self._deadlines: Deadlines[_InTask | _InThread] = Deadlines(self._loop, _timed_out)
+        self._deadlines: Deadlines[_InTask | _InThread] = Deadlines(self._timers, _timed_out)
         self._stuck = 0
         self._late = 0
 
@@ -247,7 +249,7 @@ class Attempts:
             task = self._open[attempt]
             if task is not None:
                 task.cancel()
-            attempt.grace = self._loop.call_later(GRACE, self._give_up, attempt, why)
+            attempt.grace = self._timers.call_later(GRACE, self._give_up, attempt, why)
 
     def _give_up(self, attempt: _InTask, why: TimedOut | Interrupted) -> None:
         self._stuck += 1
@@ -320,7 +322,7 @@ class _InTask:
         self.cut: TimedOut | Interrupted | None = None
         self.entered = False
         self.told = False
-        self.grace: asyncio.TimerHandle | None = None
+        self.grace: Timer | None = None
 
     def cancelled_with(self, error: asyncio.CancelledError) -> Result:
         return Raised(error) if self.cut is None else self.cut

@@ -12,6 +12,7 @@ from runnerq.persistence.records import Claimed, NewRun, NewSignal, Priority
 from runnerq.runtime.attempts import Call
 from runnerq.runtime.current import Current, idempotency_key
 from runnerq.runtime.facts import StepFacts
+from runnerq.runtime.ground import Ground
 from runnerq.runtime.parts import Parts
 from runnerq.runtime.registry import Target
 from runnerq.runtime.steps import Asking
@@ -48,7 +49,7 @@ def call_of(
     current = Current(
         run_id=claimed.id,
         workflow=claimed.name,
-        name=command.name,
+        name=leaf.asked.name,  # as recorded: a renamed step keeps its idempotency key
         entry=leaf.position,
         attempt=failures + 1,
         generation=claimed.generation,
@@ -64,7 +65,7 @@ def call_of(
     return Call(command.fn, command.args, command.kwargs, facts.is_async, timeout, current)
 
 
-def check_child(parts: Parts, command: Command[Any]) -> None:
+def check_child(parts: Ground, command: Command[Any]) -> None:
     """Raise UsageError or EncodingError, for the user's line, if this can be no child."""
     if command.fn is None:
         raise AssertionError(f"{command!r} starts nothing")
@@ -93,7 +94,7 @@ def _check_options(options: CallOptions) -> None:
         raise ConfigurationError("delay= and at= both say when the run is due: give one of them")
 
 
-def _metadata(command: Command[Any], target: Target, parts: Parts) -> str | None:
+def _metadata(command: Command[Any], target: Target, parts: Ground) -> str | None:
     metadata: Mapping[Any, Any] | None = command.options.metadata
     if metadata is None:
         metadata = getattr(target.declaration, "metadata", None)
@@ -142,5 +143,5 @@ def signal_of(leaf: Leaf, claimed: Claimed) -> NewSignal:
     spec = leaf.command.spec
     if not isinstance(spec, SendSpec) or leaf.command.payload is None:
         raise AssertionError(f"{leaf!r} sends nothing")
-    dedup = idempotency_key(claimed.id, claimed.generation, leaf.position, "send", leaf.command.name)
+    dedup = idempotency_key(claimed.id, claimed.generation, leaf.position, "send", leaf.asked.name)
     return NewSignal(run_id=spec.run_id, channel=leaf.command.name, value=leaf.command.payload, dedup=dedup)

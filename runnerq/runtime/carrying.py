@@ -33,7 +33,8 @@ from runnerq.workflow.interpreter import Interpreter
 from runnerq.workflow.journal import Row
 from runnerq.workflow.tree import Leaf
 
-CARRIED_OUT = frozenset({"step", "send", "cancel"})
+ATTEMPTED = frozenset({"step", "undo"})
+CARRIED_OUT = ATTEMPTED | {"send", "cancel"}
 
 Feed: TypeAlias = Callable[[datetime], None]
 
@@ -89,6 +90,14 @@ class Carrying:
         """Whether something is under way."""
         return bool(self._running or self._effects)
 
+    def next_attempts(self) -> list[datetime]:
+        """When steps that have failed are due to be tried again; one that is being tried is due for nothing."""
+        return [
+            attempt.next_at
+            for position, attempt in self.failures.items()
+            if attempt.next_at is not None and position not in self._running
+        ]
+
     def can_begin(self) -> bool:
         """Whether something that was asked for can be begun now."""
         now = self._parts.time.now() if self.failures else None
@@ -118,7 +127,7 @@ class Carrying:
             if position in interpreter.cutting:
                 self._forget_failures(position)
                 interpreter.interrupt(position, self._parts.time.now())
-            elif kind == "step":
+            elif kind in ATTEMPTED:
                 if stopping or (now is not None and not self._due(leaf, now)):
                     self._waiting.append(leaf)
                 else:
@@ -175,7 +184,8 @@ class Carrying:
     def _feed_step(self, leaf: Leaf, facts: StepFacts, failures: int, result: Result, now: datetime) -> None:
         parts, interpreter = self._parts, self._interpreter
         position = leaf.asked.position
-        followed = follow(result, asking_of(leaf, facts, self._claimed.id, failures), parts.codec, parts.modules, now)
+        asking = asking_of(leaf, facts, self._claimed.id, failures)
+        followed = follow(result, asking, parts.codec, parts.modules, now, parts.chance)
         match followed:
             case Answered(text, value):
                 self._forget_failures(position)

@@ -24,6 +24,8 @@ from runnerq.ids import new_token
 from runnerq.persistence.protocol import Storage
 from runnerq.persistence.records import Claim, ClaimRequest, Wake
 from runnerq.runtime.callbacks import Fail, away, doubling, jittered, log, report
+from runnerq.runtime.reading import SLACK
+from runnerq.runtime.timers import Timers
 
 LARGEST_CLAIM = 500
 PATIENCE = 0.01
@@ -31,8 +33,6 @@ PATIENCE = 0.01
 FIRST_LOOK = 0.02
 """Seconds after news at which it looks again; doubling to the poll interval."""
 DUE_BATCH = 500
-DUE_SLACK = 0.001
-"""Seconds added to a due time: the database's clock decides, and looking early costs a look."""
 RELEASE_INTERVAL, RELEASE_MOST = 1.0, 30.0
 """Seconds between two givings back; where they fail (a run's row may be held by somebody's transaction), doubling."""
 
@@ -63,8 +63,10 @@ class Claimer:
         fail: Fail,
         poll_interval: float = 5.0,
         token: Callable[[], int] = new_token,
+        timers: Timers | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
+        self._timers: Timers = self._loop if timers is None else timers
         self._storage = storage
         self._worker_id = worker_id
         self._slots = slots
@@ -81,7 +83,7 @@ class Claimer:
         self._stopping = False
         self._began = False
         self._ended = asyncio.Event()
-        now = self._loop.time()
+        now = self._timers.time()
         self._look_at = now
         self._due_at = _NEVER
         self._release_at = now + jittered(RELEASE_INTERVAL)
@@ -107,7 +109,7 @@ class Claimer:
 
     def expect(self, seconds: float) -> None:
         """A run falls due in so many seconds: one that was just parked, say, which no claim's reply has named yet."""
-        at = self._loop.time() + seconds + DUE_SLACK
+        at = self._timers.time() + seconds + SLACK
         self._expected = min(self._expected, at)
         if at < self._due_at:
             self._due_at = at
@@ -117,7 +119,7 @@ class Claimer:
         if not self._queues.isdisjoint(wake.queues):
             self._heard = True
             self._pause = FIRST_LOOK
-            self._look_at = self._loop.time()
+            self._look_at = self._timers.time()
             self._wake()
 
     def _wake(self) -> None:
@@ -165,7 +167,7 @@ class Claimer:
             return
         found: asyncio.Future[None] = self._loop.create_future()
         self._thirsty.append((self.claims, found))
-        self._look_at = self._loop.time()
+        self._look_at = self._timers.time()
         self._wake()
         await found
 
@@ -182,15 +184,15 @@ class Claimer:
         self._thirsty = still
 
     async def _look(self) -> None:
-        while (wait := self._next() - self._loop.time()) > 0:
+        while (wait := self._next() - self._timers.time()) > 0:
             await self._sleep(wait)
             if self._stopping:
                 return
-        if self._due_at <= self._loop.time():
+        if self._due_at <= self._timers.time():
             await self._wake_due()
-        if self._look_at <= self._loop.time() and self._free() > 0 and not self._stopping:
+        if self._look_at <= self._timers.time() and self._free() > 0 and not self._stopping:
             await self._claim()
-        if self._release_at <= self._loop.time() and not self._stopping:
+        if self._release_at <= self._timers.time() and not self._stopping:
             await self._give_back()
 
     def _next(self) -> float:
@@ -205,7 +207,7 @@ class Claimer:
 
     async def _sleep(self, seconds: float) -> None:
         asleep = self._asleep = self._loop.create_future()
-        timer = self._loop.call_later(seconds, self._wake)
+        timer = self._timers.call_later(seconds, self._wake)
         try:
             await asleep
         finally:
@@ -224,23 +226,23 @@ class Claimer:
         else:
             self._unreleased = 0
             wait = jittered(RELEASE_INTERVAL)
-        self._release_at = self._loop.time() + wait
+        self._release_at = self._timers.time() + wait
 
     def _back_off(self, what: str) -> None:
         self._failures += 1
         wait = away(self._failures)
         log.warning("%s; next try in %.2g s", what, wait)
-        self._not_before = self._loop.time() + wait
+        self._not_before = self._timers.time() + wait
 
     async def _wake_due(self) -> None:
         # Whatever comes of it, the next claim's reply says when to look again.
         self._expected = self._due_at = _NEVER
-        self._look_at = self._loop.time()
+        self._look_at = self._timers.time()
         self._pause = FIRST_LOOK
         woken = await self._storage.wake_due(DUE_BATCH)
         self._vain = 0 if woken else self._vain + 1
         if woken == DUE_BATCH:
-            self._due_at = self._loop.time()
+            self._due_at = self._timers.time()
 
     async def _claim(self) -> None:
         limit = min(self._free(), LARGEST_CLAIM)
@@ -248,11 +250,11 @@ class Claimer:
         request = self._request(limit, token)
         self._heard = False
         self._expected = _NEVER
-        self._claimed_at = self._loop.time()
+        self._claimed_at = self._timers.time()
         self.claims += 1
         number = self.claims
         claim = await self._storage.claim(request)
-        now = self._loop.time()
+        now = self._timers.time()
         self._due_at = min(self._due(claim, now), self._expected)
         if not claim.runs:
             self._found_dry(number)
@@ -270,8 +272,8 @@ class Claimer:
     def _due(self, claim: Claim, now: float) -> float:
         if claim.next_due is None:
             return _NEVER
-        at = now + max(0.0, (claim.next_due - claim.now).total_seconds()) + DUE_SLACK
+        at = now + max(0.0, (claim.next_due - claim.now).total_seconds()) + SLACK
         if self._vain:
             # It was due, and somebody's transaction holds it: not in a tight loop.
-            at = max(at, now + doubling(self._vain, 2 * DUE_SLACK, self._poll_interval))
+            at = max(at, now + doubling(self._vain, 2 * SLACK, self._poll_interval))
         return at

@@ -9,9 +9,10 @@ Rules
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Generic, TypeVar
+
+from runnerq.runtime.timers import Timer, Timers
 
 T = TypeVar("T")
 
@@ -24,14 +25,14 @@ class _Length(Generic[T]):
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self.due: dict[T, float] = {}
-        self.timer: asyncio.TimerHandle | None = None
+        self.timer: Timer | None = None
 
 
 class Deadlines(Generic[T]):
     """Tells ``passed`` of each thing that was kept and not dropped within its seconds. Things are hashed."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, passed: Callable[[T], None]) -> None:
-        self._loop = loop
+    def __init__(self, timers: Timers, passed: Callable[[T], None]) -> None:
+        self._timers = timers
         self._passed = passed
         self._lengths: dict[float, _Length[T]] = {}
 
@@ -40,9 +41,9 @@ class Deadlines(Generic[T]):
         length = self._lengths.get(seconds)
         if length is None:
             length = self._lengths[seconds] = _Length(seconds)
-        at = length.due[thing] = self._loop.time() + seconds
+        at = length.due[thing] = self._timers.time() + seconds
         if length.timer is None:
-            length.timer = self._loop.call_at(at, self._fire, length)
+            length.timer = self._timers.call_at(at, self._fire, length)
 
     def drop(self, thing: T, seconds: float) -> None:
         """No longer expect it; harmless where it has passed. ``seconds`` are those it was kept with."""
@@ -67,11 +68,11 @@ class Deadlines(Generic[T]):
 
     def _fire(self, length: _Length[T]) -> None:
         length.timer = None
-        now = self._loop.time()
+        now = self._timers.time()
         late = []
         for thing, at in length.due.items():
             if at > now:
-                length.timer = self._loop.call_at(at, self._fire, length)
+                length.timer = self._timers.call_at(at, self._fire, length)
                 break
             late.append(thing)
         for thing in late:

@@ -6,7 +6,6 @@ from runnerq.errors import (
     Cancelled,
     ChildCancelled,
     ChildFailed,
-    EncodingError,
     KeyTaken,
     RunFinished,
     RunNotFound,
@@ -15,9 +14,8 @@ from runnerq.errors import (
     StorageRefused,
 )
 from runnerq.persistence.records import End, Outcome, Sent
-from runnerq.serialization.codec import Codec
 from runnerq.serialization.failures import CannotRebuild, read, rebuild, record
-from runnerq.workflow.ending import Raised, Returned, is_exhausted
+from runnerq.workflow.ending import Raised, Returned, UndoFailed, is_exhausted
 
 
 def child_failure(outcome: Outcome, name: str, key: str | None, modules: frozenset[str]) -> str:
@@ -57,14 +55,14 @@ def signal_timeout(channel: str, modules: frozenset[str]) -> str:
     return record(SignalTimeout(channel), modules, retryable=False)
 
 
-def end_of(end: Returned | Raised, cancel_requested: bool, codec: Codec, what: str, modules: frozenset[str]) -> End:
+def end_of(end: Returned | Raised | UndoFailed, cancel_requested: bool, modules: frozenset[str]) -> End:
     """How a workflow that returned or raised ends its run."""
     if isinstance(end, Returned):
-        try:
-            result = codec.encode(end.value, what)
-        except EncodingError as error:
-            return _failed(error, cancel_requested, modules)
-        return End(status="completed", result=result, cancel_requested=cancel_requested)
+        return End(status="completed", result=end.text, cancel_requested=cancel_requested)
+    if isinstance(end, UndoFailed):
+        end.error.add_note(f"an undo failed: {type(end.undo).__name__}: {end.undo}")
+        error = record(end.error, modules, retryable=is_exhausted(end.error))
+        return End(status="dead_letter", reason="undo_failed", error=error, cancel_requested=cancel_requested)
     if isinstance(end.error, Cancelled):
         return End(status="cancelled", reason=end.error.reason or None, cancel_requested=cancel_requested)
     return _failed(end.error, cancel_requested, modules)

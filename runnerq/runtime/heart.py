@@ -5,7 +5,8 @@ Rules
 - A worker that cannot beat fences itself, a margin before its lease runs out by the clock of its last good beat, taken
   when that beat was sent. One that is told that it was reaped is fenced at once.
 - A fenced heart never beats again: a late beat would keep the leases of runs that nobody works on.
-- While the event loop has not turned for STALLED seconds, nothing is beaten: such a worker is as good as gone.
+- While the event loop has not turned for STALLED seconds, nothing is beaten: such a worker is as good as gone. Long
+  before, the watchdog says what holds it up.
 - Any failure of a beat drops the connection; the next beat opens another.
 """
 
@@ -21,6 +22,7 @@ from typing import Any
 from runnerq.persistence.protocol import Heart
 from runnerq.persistence.records import Pulse
 from runnerq.runtime.callbacks import Fail, log, report
+from runnerq.runtime.watchdog import Watchdog
 
 STALLED = 900.0
 CLOSING = 1.0
@@ -70,6 +72,7 @@ class HeartThread:
         self._clock = clock
         self._beaten_at = clock() if since is None else since
         self._turned_at = clock()
+        self._watchdog = Watchdog(worker_id)
         self._good = 0
         self._fenced = False
         self._fence_told = False
@@ -136,6 +139,7 @@ class HeartThread:
             while not self._stopped and not self._fenced:
                 began = self._clock()
                 self._tell(self._turned)
+                self._watchdog.look(began - self._turned_at)
                 if began - self._turned_at > STALLED:
                     self._good = 0
                 else:

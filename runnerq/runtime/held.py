@@ -11,7 +11,6 @@ Rules
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
@@ -30,6 +29,7 @@ from runnerq.persistence.records import (
     Inbox,
     Move,
     Park,
+    Renew,
     Stuck,
     Turn,
     Verdict,
@@ -41,11 +41,15 @@ from runnerq.runtime.failing import end_of
 from runnerq.runtime.opening import interpreter_of, open_workflow, stuck_by
 from runnerq.runtime.parts import Parts
 from runnerq.runtime.reading import later
-from runnerq.runtime.telling import tell_end
-from runnerq.runtime.turns import Unwritten, bare_turn, blocking_turn, turn_of
-from runnerq.workflow.ending import Blocked
+from runnerq.runtime.telling import tell_end, tell_long, tell_never_yielded
+from runnerq.runtime.timers import Timer
+from runnerq.runtime.turns import Unwritten, bare_turn, blocking_turn, renewal, renewed, turn_of
+from runnerq.workflow.ending import Blocked, ContinuedAsNew
 from runnerq.workflow.interpreter import Interpreter, Progress
 from runnerq.workflow.wants import wants
+
+DEEPEST = 20
+"""Lines of the parked place that are kept, the innermost ones."""
 
 
 class HeldWorkflow:
@@ -77,21 +81,25 @@ class HeldWorkflow:
         """``parked`` is the interpreter that was parked under the token that the run still carried."""
         self.run_id = claimed.id
         self.token = claimed.token
-        self._claimed = claimed
         self._parts = parts
-        self._interpreter = interpreter_of(claimed, parts) if parked is None else parked
-        self._carrying = Carrying(self._interpreter, claimed, parts, self._advance)
-        self._arrivals = Arrivals()
+        self._set_up(claimed, interpreter_of(claimed, parts) if parked is None else parked)
         self._seen = claimed.seen
         self._cancels: list[str] = []
         self._turn: Turn | None = None
         self._next: Turn | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: Timer | None = None
         self._timeout = timeout
         self._deadline: datetime | None = None
         self._reading = False
         self._stopping = False
         self._gone = False
+
+    def _set_up(self, claimed: Claimed, interpreter: Interpreter) -> None:
+        """What there is for one generation."""
+        self._claimed = claimed
+        self._interpreter = interpreter
+        self._carrying = Carrying(interpreter, claimed, self._parts, self._advance)
+        self._arrivals = Arrivals()
 
     # --- taking up and letting go -------------------------------------------------------------------------------------
 
@@ -117,8 +125,12 @@ class HeldWorkflow:
             self._take_in(claimed.cancel)
 
     def hear(self, arrival: Arrival) -> None:
+        if arrival.inbox > self._seen:
+            self.look()
+
+    def look(self) -> None:
         leaving = self._turn is not None and self._turn.move is not GOING
-        if arrival.inbox > self._seen and not (self._gone or self._reading or leaving):
+        if not (self._gone or self._reading or leaving):
             self._read_mailbox(self._awaited_children())
 
     def stop(self) -> None:
@@ -132,6 +144,17 @@ class HeldWorkflow:
         self._disarm()
         self._carrying.drop()
         self._close()
+
+    def _renew(self, renew: Renew) -> None:
+        """Begin the next generation, as another worker would that found its first row."""
+        tell_never_yielded(self._claimed, self._interpreter.never_yielded())
+        self._carrying.drop()
+        self._close()
+        claimed = renewed(self._claimed, renew)
+        self._set_up(claimed, interpreter_of(claimed, self._parts))
+        self._guarded(open_workflow, self._interpreter, claimed, self._parts)
+        if self._turn is None:
+            self._read_mailbox(self._awaited_children())
 
     def _let_go(self) -> None:
         self.drop()
@@ -217,6 +240,8 @@ class HeldWorkflow:
             carrying.close(progress.rows)
         if progress.cancels:
             self._cancels += progress.cancels
+        if progress.grown_long:
+            tell_long(self._claimed)
         move = self._move(progress)
         if move is GOING and not (progress.rows or progress.children or progress.published or carrying.unwritten):
             self._carry_on()
@@ -227,11 +252,11 @@ class HeldWorkflow:
         self._submit(turn)
 
     def _move(self, progress: Progress) -> Move:
-        parts = self._parts
+        interpreter = self._interpreter
+        if isinstance(progress.end, ContinuedAsNew):
+            return renewal(progress.end, interpreter, self._claimed, self._parts)
         if progress.end is not None:
-            what = f"the result of workflow {self._claimed.name!r}, run {self.run_id}"
-            asked = self._interpreter.cancel_requested
-            return end_of(progress.end, asked, parts.codec, what, parts.modules)
+            return end_of(progress.end, interpreter.cancel_requested, self._parts.modules)
         if self._carrying.runs or (not self._stopping and self._carrying.can_begin()):
             return GOING
         return Back() if self._stopping else self._park()
@@ -250,14 +275,15 @@ class HeldWorkflow:
             signals=wanted.signals,
             children=wanted.children if len(wanted.children) <= MANY_CHILDREN else None,
             needs=max(1, wanted.needs),
+            stack=tuple(self._interpreter.stack()[-DEEPEST:]),
         )
 
     def _due_at(self, waits_until: datetime | None) -> datetime | None:
         """When it must go on, whatever comes: a wait's deadline, a step's next attempt, the run's own deadline."""
-        times = [attempt.next_at for attempt in self._carrying.failures.values() if attempt.next_at is not None]
+        times = self._carrying.next_attempts()
         if waits_until is not None:
             times.append(waits_until)
-        if self._deadline is not None and not self._interpreter.cancel_requested:
+        if self._deadline is not None and self._interpreter.heeds_cancel:
             times.append(self._deadline)
         return min(times, default=None)
 
@@ -285,6 +311,8 @@ class HeldWorkflow:
                 self._parked(due_at)
             case Park():
                 self._read_mailbox(self._awaited_children())
+            case Renew() as renew:
+                self._renew(renew)
             case End() as end:
                 self._ended(end)
             case Back() | Stuck():
@@ -303,10 +331,7 @@ class HeldWorkflow:
     def _ended(self, end: End) -> None:
         interpreter = self._interpreter
         tell_end(self._claimed, end)
-        for command in interpreter.never_yielded():
-            log.warning(
-                "run %s: %r was made at %s and never yielded: it did nothing", self.run_id, command, command.line
-            )
+        tell_never_yielded(self._claimed, interpreter.never_yielded())
         open_children = [
             child for child, leaf in interpreter.children.items() if leaf.command.options.parent_close != "abandon"
         ]
@@ -332,7 +357,7 @@ class HeldWorkflow:
 
     def _block(self, blocked: Blocked) -> None:
         """Block the run, with the answers that were fed and not what was asked on the last."""
-        stuck = stuck_by(blocked, self._parts)
+        stuck = stuck_by(blocked, self._claimed, self._parts)
         log.error("run %s of %s is blocked: %s%s", self.run_id, self._claimed.name, blocked.message,
                   f" ({blocked.line})" if blocked.line else "")  # fmt: skip
         self._carrying.drop()
@@ -361,8 +386,7 @@ class HeldWorkflow:
             return
         due = self._due_at(min((leaf.asked.deadline for leaf in timed if leaf.asked.deadline), default=None))
         if due is not None:
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(self._parts.time.until(due) + 0.001, self._tick)
+            self._timer = self._parts.timers.call_later(self._parts.time.past(due), self._tick)
 
     def _disarm(self) -> None:
         if self._timer is not None:

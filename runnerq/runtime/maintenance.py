@@ -1,4 +1,4 @@
-"""What every worker does for the whole fleet beside its own runs: one loop each.
+"""What every worker does beside its runs, for the whole fleet and for what it holds: one loop each.
 
 Rules
 - Any number of workers may do the same; the storage sees to it that they do not do it twice.
@@ -16,13 +16,16 @@ from runnerq.ids import new_token
 from runnerq.persistence.protocol import Runs
 from runnerq.persistence.records import Reaped
 from runnerq.runtime.callbacks import Fail, jittered, log, report
+from runnerq.runtime.parts import HeldRun
+from runnerq.runtime.timers import Timers, pause
 
 GOOD_BEATS = 2
 """Beats of its own that must have succeeded in a row before a worker judges others, after an outage above all."""
 
 
-async def _every(interval: float, what: str, look: Callable[[], Awaitable[bool]]) -> None:
+async def _every(interval: float, what: str, look: Callable[[], Awaitable[bool]], timers: Timers | None) -> None:
     """Look for ever; a look says whether there may be more of the same."""
+    timers = timers or asyncio.get_running_loop()
     while True:
         more = False
         try:
@@ -31,7 +34,7 @@ async def _every(interval: float, what: str, look: Callable[[], Awaitable[bool]]
             log.warning("%s: the storage does not answer: %s", what, error)
         except Exception as error:  # noqa: BLE001 - see the rules
             log.error("%s failed: %r", what, error, exc_info=error)
-        await asyncio.sleep(0 if more else jittered(interval))
+        await pause(timers, 0 if more else jittered(interval))
 
 
 class Reaper:
@@ -51,7 +54,9 @@ class Reaper:
         interval: float = 1.0,
         batch: int = 100,
         token: Callable[[], int] = new_token,
+        timers: Timers | None = None,
     ) -> None:
+        self._timers = timers
         self._storage = storage
         self._worker_id = worker_id
         self._good_beats = good_beats
@@ -64,7 +69,7 @@ class Reaper:
         self.reaped = 0
 
     async def run(self) -> None:
-        await _every(self._interval, "reaping", self._look)
+        await _every(self._interval, "reaping", self._look, self._timers)
 
     async def _look(self) -> bool:
         if self._good_beats() < GOOD_BEATS:
@@ -89,13 +94,14 @@ class Reaper:
 class DueWaker:
     """Makes what is due claimable, behind the claimers' own knowledge of when something is."""
 
-    def __init__(self, storage: Runs, *, interval: float = 1.0, batch: int = 500) -> None:
+    def __init__(self, storage: Runs, *, interval: float = 1.0, batch: int = 500, timers: Timers | None = None) -> None:
+        self._timers = timers
         self._storage = storage
         self._interval = interval
         self._batch = batch
 
     async def run(self) -> None:
-        await _every(self._interval, "waking what is due", self._look)
+        await _every(self._interval, "waking what is due", self._look, self._timers)
 
     async def _look(self) -> bool:
         return await self._storage.wake_due(self._batch) >= self._batch
@@ -104,14 +110,15 @@ class DueWaker:
 class Sweeper:
     """Mends what must not be: missed wakes, runs and children that nobody looks after. A look a poll interval."""
 
-    def __init__(self, storage: Runs, *, interval: float, batch: int = 1000) -> None:
+    def __init__(self, storage: Runs, *, interval: float, batch: int = 1000, timers: Timers | None = None) -> None:
+        self._timers = timers
         self._storage = storage
         self._interval = interval
         self._batch = batch
         self.mended = 0
 
     async def run(self) -> None:
-        await _every(self._interval, "sweeping", self._look)
+        await _every(self._interval, "sweeping", self._look, self._timers)
 
     async def _look(self) -> bool:
         mended = await self._storage.sweep(self._batch)
@@ -126,8 +133,16 @@ class Unblocker:
     """Makes blocked runs claimable that this build has not failed to follow, or whose worker's fault is due again."""
 
     def __init__(
-        self, storage: Runs, *, build: str, served: Collection[str], interval: float, batch: int = 100
+        self,
+        storage: Runs,
+        *,
+        build: str,
+        served: Collection[str],
+        interval: float,
+        batch: int = 100,
+        timers: Timers | None = None,
     ) -> None:
+        self._timers = timers
         self._storage = storage
         self._build = build
         self._served = tuple(served)
@@ -135,7 +150,28 @@ class Unblocker:
         self._batch = batch
 
     async def run(self) -> None:
-        await _every(self._interval, "taking up blocked runs", self._look)
+        await _every(self._interval, "taking up blocked runs", self._look, self._timers)
 
     async def _look(self) -> bool:
         return await self._storage.unblock(self._build, self._served, self._batch) >= self._batch
+
+
+class Inspector:
+    """Has runs that are held for long look whether they are still open, behind the wake-up that says who ended them."""
+
+    def __init__(self, held: Callable[[], Sequence[HeldRun]], *, interval: float, timers: Timers | None = None) -> None:
+        self._held = held
+        self._interval = interval
+        self._timers = timers
+        self._before: set[HeldRun] = set()
+
+    async def run(self) -> None:
+        await _every(self._interval, "inspecting what is held", self._look, self._timers)
+
+    async def _look(self) -> bool:
+        held = self._held()
+        for run in held:
+            if run in self._before:
+                run.look()
+        self._before = set(held)
+        return False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import traceback
 from collections.abc import Callable, Generator
 from datetime import timedelta
@@ -11,20 +10,21 @@ from typing import Any
 
 import msgspec
 
-from runnerq.errors import ConfigurationError, DecodingError
+from runnerq.errors import ConfigurationError, DecodingError, UsageError
 from runnerq.persistence.records import Claimed, Stuck
 from runnerq.runtime.calls import check_child
-from runnerq.runtime.parts import Parts
+from runnerq.runtime.ground import Ground
 from runnerq.runtime.registry import Target
 from runnerq.workflow.context import Context, Info
 from runnerq.workflow.ending import Blocked
 from runnerq.workflow.interpreter import Identity, Interpreter
-from runnerq.workflow.journal import RULES, Started
+from runnerq.workflow.journal import Started
 
-FIRST_RETRY = timedelta(minutes=1)
+FIRST_RETRY, LONGEST_RETRY = timedelta(minutes=1), timedelta(hours=1)
+"""After a fault of the worker: the first wait, and the longest; each is twice the one before."""
 
 
-def interpreter_of(claimed: Claimed, parts: Parts) -> Interpreter:
+def interpreter_of(claimed: Claimed, parts: Ground) -> Interpreter:
     """An interpreter for the run, that has not begun."""
     identity = Identity(
         info=_info(claimed),
@@ -32,23 +32,21 @@ def interpreter_of(claimed: Claimed, parts: Parts) -> Interpreter:
         modules=parts.modules,
         may_have_children=claimed.depth < parts.max_depth,
         check_child=partial(check_child, parts),
+        check_arguments=partial(_check_arguments, claimed, parts),
+        drive=partial(parts.drive, claimed.id),
+        build=parts.build,
+        build_seen=parts.build_seen,
     )
     return Interpreter(identity, parts.codec)
 
 
-def open_workflow(interpreter: Interpreter, claimed: Claimed, parts: Parts) -> None:
+def open_workflow(interpreter: Interpreter, claimed: Claimed, parts: Ground) -> None:
     """Replay the journal, or start the workflow. Raises Blocked."""
     now = parts.time.now()
     if not claimed.rows:
-        started = Started(seed=secrets.token_hex(8), build=parts.build, version=claimed.version)
+        started = Started(seed=parts.seed(claimed.id, claimed.generation), build=parts.build, version=claimed.version)
         interpreter.begin(started, max(now, claimed.created_at))
         return
-    started = msgspec.json.decode(claimed.rows[0].value or "{}", type=Started)
-    if started.rules > RULES:
-        raise Blocked(
-            f"its journal was written by rules {started.rules} of runnerq, and this worker knows rules {RULES}: "
-            "a newer worker takes it up"
-        )
     interpreter.replay(claimed.rows, now)
 
 
@@ -59,10 +57,11 @@ def timeout_of(claimed: Claimed, target: Target) -> float | None:
     return timeout
 
 
-def stuck_by(blocked: Blocked, parts: Parts) -> Stuck:
+def stuck_by(blocked: Blocked, claimed: Claimed, parts: Ground) -> Stuck:
     """The move of a run that cannot go on: a fault of the worker is tried again, one of the code waits for a build."""
     error = blocked.error
     text = None if error is None else "".join(traceback.format_exception(error))
+    wait = min(FIRST_RETRY * 2 ** min(claimed.faults, 10), LONGEST_RETRY)
     return Stuck(
         message=blocked.message,
         build=None if blocked.by_worker else parts.build,
@@ -71,18 +70,31 @@ def stuck_by(blocked: Blocked, parts: Parts) -> Stuck:
         asked=blocked.asked,
         line=blocked.line,
         traceback=text,
-        retry_at=parts.time.now() + FIRST_RETRY if blocked.by_worker else None,
+        retry_at=parts.time.now() + wait if blocked.by_worker else None,
     )
 
 
-def _body(claimed: Claimed, parts: Parts) -> Callable[[Context], Generator[Any, Any, Any]]:
-    def body(ctx: Context) -> Generator[Any, Any, Any]:
-        target = parts.registry.get(claimed.kind, claimed.name, claimed.version)
-        if target is None:
-            raise ConfigurationError(f"workflow {claimed.name}@{claimed.version} is not registered here")
+def _target(claimed: Claimed, parts: Ground) -> Target:
+    target = parts.registry.get(claimed.kind, claimed.name, claimed.version)
+    if target is None:
+        raise ConfigurationError(f"workflow {claimed.name}@{claimed.version} is not registered here")
+    return target
+
+
+def _check_arguments(claimed: Claimed, parts: Ground, arguments: str) -> None:
+    """Raise UsageError, for the user's line, if a next generation could not be called with these."""
+    try:
+        parts.codec.decode_call(arguments, _target(claimed, parts).signature, "ctx.continue_as_new")
+    except DecodingError as error:
+        raise UsageError(f"{claimed.name} cannot be continued with these arguments: {error}") from error
+
+
+def _body(claimed: Claimed, parts: Ground) -> Callable[[Context, str | None], Generator[Any, Any, Any]]:
+    def body(ctx: Context, arguments: str | None) -> Generator[Any, Any, Any]:
+        target = _target(claimed, parts)
         what = f"the input of workflow {claimed.name!r}, run {claimed.id}"
         try:
-            args, kwargs = parts.codec.decode_call(claimed.input, target.signature, what)
+            args, kwargs = parts.codec.decode_call(arguments or claimed.input, target.signature, what)
         except DecodingError as error:
             raise Blocked(str(error), position="0", error=error) from error
         generator: Generator[Any, Any, Any] = target.fn(ctx, *args, **kwargs)

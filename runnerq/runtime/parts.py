@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-import msgspec
-
 from runnerq.persistence.records import Arrival
 from runnerq.runtime.attempts import Attempts
 from runnerq.runtime.cache import Cache
 from runnerq.runtime.effects import Effects
 from runnerq.runtime.facts import Facts
 from runnerq.runtime.feeding import Feeder
+from runnerq.runtime.ground import Ground
 from runnerq.runtime.mailroom import Mailroom
-from runnerq.runtime.reading import DatabaseTime
-from runnerq.runtime.registry import Registry
+from runnerq.runtime.timers import Timers
 from runnerq.runtime.writer import Writer
-from runnerq.serialization.codec import Codec
 
 
 class HeldRun(Protocol):
@@ -34,6 +31,10 @@ class HeldRun(Protocol):
         """Its mailbox has counted something."""
         ...
 
+    def look(self) -> None:
+        """See whether the run is still open: somebody may have terminated it."""
+        ...
+
     def stop(self) -> None:
         """The worker stops: start nothing more, and give the run back as soon as nothing of it runs."""
         ...
@@ -43,11 +44,12 @@ class HeldRun(Protocol):
         ...
 
 
-class Parts(msgspec.Struct, frozen=True):
+class Parts(Ground, frozen=True):
     """What every held run of one shift shares; the shift wires it, once.
 
     ``released`` gives the slot back and forgets the run; ``expect``
-    tells the claimer of a due time, in seconds; ``keep`` holds a run's generators that refuse to close.
+    tells the claimer of a due time, in seconds; ``keep`` holds a run's generators that refuse to close;
+    ``chance`` draws from 0 to 1.
     """
 
     writer: Writer
@@ -57,12 +59,8 @@ class Parts(msgspec.Struct, frozen=True):
     cache: Cache
     feeder: Feeder
     facts: Facts
-    registry: Registry
-    codec: Codec
-    time: DatabaseTime
-    modules: frozenset[str]
-    build: str
-    max_depth: int
+    timers: Timers
+    chance: Callable[[], float]
     client: Any
     released: Callable[[HeldRun], None]
     expect: Callable[[float], None]

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 LAST = datetime.max.replace(tzinfo=UTC)
+SLACK = 0.001
+"""Seconds added to a due time: the database's clock decides, and looking early costs a look."""
 
 
 def later(when: datetime, seconds: float) -> datetime:
@@ -42,3 +44,7 @@ class DatabaseTime:
     def until(self, when: datetime) -> float:
         """Seconds until then, at least 0."""
         return max(0.0, (when - self.now()).total_seconds())
+
+    def past(self, when: datetime) -> float:
+        """Seconds until it is over by the database's clock, too."""
+        return self.until(when) + SLACK

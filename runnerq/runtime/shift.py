@@ -11,13 +11,13 @@ Rules
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from enum import Enum, auto
 from typing import Any
 
 import anyio
+import msgspec
 
 from runnerq.errors import StorageError
 from runnerq.ids import new_token
@@ -36,26 +36,26 @@ from runnerq.persistence.records import (
     WorkerRow,
 )
 from runnerq.runtime.activity import HeldActivity
-from runnerq.runtime.attempts import Attempts
 from runnerq.runtime.cache import Cache
 from runnerq.runtime.callbacks import log
 from runnerq.runtime.claimer import Claimer
 from runnerq.runtime.effects import Effects
 from runnerq.runtime.facts import Facts
 from runnerq.runtime.feeding import Feeder
-from runnerq.runtime.heart import HeartThread
 from runnerq.runtime.held import HeldWorkflow
 from runnerq.runtime.leaks import keep_for_good
 from runnerq.runtime.mailroom import Mailroom
-from runnerq.runtime.maintenance import DueWaker, Reaper, Sweeper, Unblocker
+from runnerq.runtime.maintenance import DueWaker, Inspector, Reaper, Sweeper, Unblocker
 from runnerq.runtime.opening import timeout_of
 from runnerq.runtime.parts import HeldRun, Parts
-from runnerq.runtime.reading import DatabaseTime
 from runnerq.runtime.registry import Registry, Target
 from runnerq.runtime.settings import Settings
+from runnerq.runtime.surroundings import Surroundings
 from runnerq.runtime.threads import Threads
+from runnerq.runtime.timers import Timer
 from runnerq.runtime.writer import Writer
 from runnerq.serialization.codec import Codec
+from runnerq.workflow.identity import NEVER
 from runnerq.workflow.interpreter import Interpreter
 
 NUDGE_PAUSE = 0.05
@@ -87,7 +87,9 @@ class Shift:
         codec: Codec,
         modules: frozenset[str],
         client: Any,
+        surroundings: Surroundings,
     ) -> None:
+        self._surroundings = surroundings
         self.worker_id = new_token()
         self._settings = settings
         self._storage = storage
@@ -101,14 +103,14 @@ class Shift:
         self._failure: BaseException | None = None
         self._empty = asyncio.Event()
         self._stopping = False
-        self._nudged: asyncio.TimerHandle | None = None
-        self.time = DatabaseTime()
+        self._nudged: Timer | None = None
+        self.time = surroundings.time
         self.writer = Writer(storage, settings.max_workers, self._fail, busy=lambda turn: self._free_slot(turn.run_id))
         self.mailroom = Mailroom(storage, self._fail)
-        self.attempts = Attempts(Threads(settings.max_threads), settings.max_steps, self._fail)
+        self.attempts = surroundings.attempts(Threads(settings.max_threads), settings.max_steps, self._fail)
         self.effects = Effects(storage, self._fail)
         self.cache: Cache = Cache(self._close, limit=settings.cache)
-        self.heart = HeartThread(
+        self.heart = surroundings.heart(
             storage.heart,
             worker_id=self.worker_id,
             interval=settings.beat,
@@ -116,7 +118,6 @@ class Shift:
             on_pulse=self._pulse,
             on_fence=self._fence,
             fail=self._fail,
-            since=time.monotonic(),
         )
         self.claimer = Claimer(
             storage,
@@ -129,6 +130,7 @@ class Shift:
             take=self._take,
             fail=self._fail,
             poll_interval=settings.poll_interval,
+            timers=surroundings.looks,
         )
         self.reaper = Reaper(
             storage,
@@ -138,6 +140,7 @@ class Shift:
             fail=self._fail,
             interval=settings.reaper_interval,
             batch=settings.reaper_batch,
+            timers=surroundings.looks,
         )
         self._parts = Parts(
             writer=self.writer,
@@ -150,8 +153,13 @@ class Shift:
             registry=registry,
             codec=codec,
             time=self.time,
+            timers=surroundings.timers,
+            chance=surroundings.chance,
+            seed=surroundings.seed,
+            drive=surroundings.drive,
             modules=modules,
             build=settings.build,
+            build_seen=NEVER,
             max_depth=settings.max_depth,
             client=client,
             released=self._released,
@@ -174,14 +182,16 @@ class Shift:
             served=settings.served,
         )
         definitions = self._registry.definitions(settings.build)
-        self.time.sync(await self._storage.register(row, definitions))
+        registered = await self._storage.register(row, definitions)
+        self.time.sync(registered.now)
+        self._parts = msgspec.structs.replace(self._parts, build_seen=registered.build_seen)
 
     async def run(self, ready: Callable[[], None]) -> Over:
         """Work until stopped or fenced, and sign off; after ``register``. Raises what the worker cannot go on with."""
         settings, storage = self._settings, self._storage
         unsubscribe = storage.subscribe(self._hear)
         self.heart.start()
-        poll = settings.poll_interval
+        poll, looks = settings.poll_interval, self._surroundings.looks
         loops = [
             self.writer.run(),
             self.mailroom.run(),
@@ -189,9 +199,10 @@ class Shift:
             self.effects.run(),
             self.claimer.run(),
             self.reaper.run(),
-            DueWaker(storage).run(),
-            Sweeper(storage, interval=poll).run(),
-            Unblocker(storage, build=settings.build, served=settings.served, interval=poll).run(),
+            DueWaker(storage, timers=looks).run(),
+            Sweeper(storage, interval=poll, timers=looks).run(),
+            Inspector(lambda: list(self._held.values()), interval=poll, timers=looks).run(),
+            Unblocker(storage, build=settings.build, served=settings.served, interval=poll, timers=looks).run(),
         ]
         try:
             async with asyncio.TaskGroup() as owned:
@@ -373,8 +384,10 @@ class Shift:
                 held.hear(arrival)
 
     def _hear(self, wake: Wake) -> None:
+        for run_id in wake.runs & self._held.keys():
+            self._held[run_id].look()
         if self.worker_id in wake.workers and self._nudged is None:
-            self._nudged = self._loop.call_later(NUDGE_PAUSE, self._nudge)
+            self._nudged = self._surroundings.looks.call_later(NUDGE_PAUSE, self._nudge)
 
     def _nudge(self) -> None:
         self._nudged = None

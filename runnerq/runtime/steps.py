@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from random import random
 from typing import Any, TypeAlias
 
 import msgspec
@@ -88,8 +88,15 @@ class Asking(msgspec.Struct, frozen=True, gc=False):
     limits: Limits
 
 
-def follow(result: Result, asking: Asking, codec: Codec, modules: frozenset[str], now: datetime) -> Followed:
-    """What follows from an attempt's result."""
+def follow(
+    result: Result,
+    asking: Asking,
+    codec: Codec,
+    modules: frozenset[str],
+    now: datetime,
+    chance: Callable[[], float] = random,
+) -> Followed:
+    """What follows from an attempt's result; ``chance`` spreads the next one."""
     match result:
         case Returned(value):
             try:
@@ -99,18 +106,20 @@ def follow(result: Result, asking: Asking, codec: Codec, modules: frozenset[str]
                 # The next attempt would return something like it: trying again only repeats the side effect.
                 return Failed(record(error, modules, retryable=False), False)
             except DecodingError as error:
-                return _after(error, asking, modules, now)
+                return _after(error, asking, modules, now, chance)
         case Raised(error):
-            return _after(error, asking, modules, now)
+            return _after(error, asking, modules, now, chance)
         case TimedOut():
-            return _after(StepTimeout(asking.name, asking.limits.timeout or 0.0), asking, modules, now)
+            return _after(StepTimeout(asking.name, asking.limits.timeout or 0.0), asking, modules, now, chance)
         case Interrupted():
             return CutOff()
 
 
-def _after(error: BaseException, asking: Asking, modules: frozenset[str], now: datetime) -> Failed | Again:
+def _after(
+    error: BaseException, asking: Asking, modules: frozenset[str], now: datetime, chance: Callable[[], float]
+) -> Failed | Again:
     failures = asking.failures + 1
-    decision = asking.limits.policy.decide(error, failures, jitter=random.random())  # noqa: S311 - spreads load
+    decision = asking.limits.policy.decide(error, failures, jitter=chance())
     if isinstance(decision, GiveUp):
         exhausted = decision.reason == "exhausted"
         return Failed(record(error, modules, retryable=exhausted), exhausted)

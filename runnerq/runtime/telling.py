@@ -1,10 +1,15 @@
-"""What a worker's log says of failures: each failed attempt, and each run that ends badly, with its stack."""
+"""What a worker's log says of runs: failed attempts, bad ends with their stack, journals grown long."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
 
 from runnerq.persistence.records import Attempt, Claimed, End
 from runnerq.runtime.callbacks import log
 from runnerq.serialization.failures import read
+from runnerq.workflow.commands import Command
+from runnerq.workflow.interpreter import LONG
 
 
 def tell_attempt(claimed: Claimed, name: str, attempt: Attempt) -> None:
@@ -24,3 +29,18 @@ def tell_end(claimed: Claimed, end: End) -> None:
             "run %s of %s ended as %s: %s: %s\n%s",
             claimed.id, claimed.name, end.status, failure.type, failure.message, failure.stack,
         )  # fmt: skip
+
+
+def tell_long(claimed: Claimed) -> None:
+    """A journal has become so long that replaying it takes its time."""
+    log.warning(
+        "run %s of %s has %d rows in its journal, and each resumption replays them all: "
+        "let it go on with `return ctx.continue_as_new(...)` now and then",
+        claimed.id, claimed.name, LONG,
+    )  # fmt: skip
+
+
+def tell_never_yielded(claimed: Claimed, commands: Iterable[Command[Any]]) -> None:
+    """These were made and not asked for."""
+    for command in commands:
+        log.warning("run %s: %r was made at %s and never yielded: it did nothing", claimed.id, command, command.line)

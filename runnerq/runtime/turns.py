@@ -1,4 +1,4 @@
-"""What a held workflow writes: a turn that goes on, parks, gives back or ends; and one that blocks.
+"""What a held workflow writes: a turn that goes on, parks, gives back, renews or ends; and one that blocks.
 
 A turn that blocks keeps what is on record: every answer that was fed, with what was asked on it, but nothing of what
 was asked on the answer that the code failed on.
@@ -10,11 +10,12 @@ from collections.abc import Sequence
 
 import msgspec
 
-from runnerq.persistence.records import Attempt, Claimed, Move, NewRun, Stuck, Turn
+from runnerq.persistence.records import Attempt, Claimed, Move, NewRun, Renew, Stuck, Turn
 from runnerq.runtime.calls import child_run
 from runnerq.runtime.parts import Parts
+from runnerq.workflow.ending import ContinuedAsNew
 from runnerq.workflow.interpreter import Interpreter, Progress
-from runnerq.workflow.journal import Asked
+from runnerq.workflow.journal import Asked, Row, Started
 from runnerq.workflow.tree import Leaf
 
 _asked = msgspec.json.Decoder(list[Asked]).decode
@@ -48,7 +49,34 @@ def turn_of(claimed: Claimed, seen: int, move: Move, progress: Progress, unwritt
         attempts=tuple(unwritten.attempts),
         settled=tuple(unwritten.settled),
         published=None if progress.published is None else _state(progress.published, claimed, parts),
-        recovered=bool(claimed.crashes) and any(row.kind in _ANSWERS for row in rows),
+        recovered=bool(claimed.crashes or claimed.faults) and any(row.kind in _ANSWERS for row in rows),
+    )
+
+
+def renewal(end: ContinuedAsNew, interpreter: Interpreter, claimed: Claimed, parts: Parts) -> Renew:
+    """The move to the next generation. Its first row is not fed yet: whoever takes it up does that."""
+    started = Started(
+        seed=parts.seed(claimed.id, claimed.generation + 1),
+        build=parts.build,
+        version=claimed.version,
+        arguments=msgspec.Raw(end.arguments.encode()),
+        state=interpreter.state,
+        began_at=interpreter.began_at,
+    )
+    return Renew(started=Row(0, "started", "", interpreter.recorder.at, msgspec.json.encode(started).decode()))
+
+
+def renewed(claimed: Claimed, renew: Renew) -> Claimed:
+    """The claim as it would be of the next generation; its mailbox is still to be read."""
+    return msgspec.structs.replace(
+        claimed,
+        generation=claimed.generation + 1,
+        rows=(renew.started,),
+        signals=(),
+        outcomes=(),
+        attempts=(),
+        crashes=0,
+        faults=0,
     )
 
 

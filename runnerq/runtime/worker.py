@@ -24,6 +24,7 @@ from runnerq.runtime.callbacks import away, log
 from runnerq.runtime.registry import Registry
 from runnerq.runtime.settings import Settings
 from runnerq.runtime.shift import Over, Shift
+from runnerq.runtime.surroundings import Surroundings
 from runnerq.serialization.codec import Codec
 from runnerq.serialization.failures import modules_snapshot
 
@@ -36,7 +37,10 @@ class HasStorage(Protocol):
 
 
 class Worker:
-    """Runs workflows and activities. A slot is a claimed run; parked runs hold none."""
+    """Runs workflows and activities. A slot is a claimed run; parked runs hold none.
+
+    ``surroundings`` is for the testing kit: where time and chance come from.
+    """
 
     def __init__(
         self,
@@ -58,6 +62,7 @@ class Worker:
         max_depth: int = 32,
         cache: int = 100,
         build: str | None = None,
+        surroundings: Callable[[], Surroundings] = Surroundings,
     ) -> None:
         self._client = client
         self._registry = Registry(workflows, activities)
@@ -89,6 +94,7 @@ class Worker:
             host=socket.gethostname(),
             pid=os.getpid(),
         )
+        self._surroundings = surroundings
         self._modules = modules_snapshot()
         self._shift: Shift | None = None
         self._stopped = asyncio.Event()
@@ -132,7 +138,9 @@ class Worker:
         storage = self._client.storage
         tries = 0
         while not self._stopped.is_set():
-            shift = Shift(self._settings, storage, self._registry, codec, self._modules, self._client)
+            shift = Shift(
+                self._settings, storage, self._registry, codec, self._modules, self._client, self._surroundings()
+            )
             try:
                 await shift.register()
             except StorageUnavailable as error:

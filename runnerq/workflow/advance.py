@@ -5,6 +5,7 @@ Rules
 - Publishing, spawning and an empty composite answer at once: they are asks without an answer of their own.
 - A child that is refused when it is asked for (too deep) is on record as that: without a child's id. Its failure is an
   event of its own, so that replay does not ask again how deep a run may lie.
+- When the root ends badly, its undos are asked for one by one, each on the answer of the one before; then the run ends.
 - User code is never called while an exception is handled here: it would see that one as the context of its own. Each
   time it runs in a fresh copy of the contextvars that were there when the interpreter was made.
 """
@@ -14,8 +15,8 @@ from __future__ import annotations
 import inspect
 from abc import abstractmethod
 from collections.abc import Generator
-from contextvars import copy_context
 from datetime import datetime, timedelta
+from types import FrameType
 from typing import Any
 
 from runnerq.errors import Cancelled, DepthExceeded, EncodingError, UsageError
@@ -26,12 +27,12 @@ from runnerq.workflow.commands import ChildSpec, Command, SignalSpec, SleepSpec
 from runnerq.workflow.context import ChildHandle, Context
 from runnerq.workflow.deciding import Deciding, Refuse, all_values
 from runnerq.workflow.driver import Driver
-from runnerq.workflow.ending import Blocked, Raised, Returned, is_code_fault
+from runnerq.workflow.ending import Blocked, ContinuedAsNew, End, Raised, Returned, UndoFailed, is_code_fault, is_stray
 from runnerq.workflow.identity import Identity
 from runnerq.workflow.journal import Asked
 from runnerq.workflow.prepare import Preparation, published
 from runnerq.workflow.recorder import Recorder
-from runnerq.workflow.tree import Branch, Composite, Leaf, Thrown, line_of, raised_at
+from runnerq.workflow.tree import Branch, Composite, Leaf, Thrown, Undoing, line_of, raised_at, stands_at
 from runnerq.workflow.yields import claim, discard, hint
 
 MAX_YIELDS = 100_000
@@ -45,17 +46,20 @@ class Advance(Deciding):
         super().__init__()
         self.identity = identity
         self.codec = codec
-        self.recorder = Recorder()
-        self.driver = Driver(identity.info, self.recorder)
+        self.recorder = Recorder(identity.build, identity.build_seen)
+        self._preparation = Preparation(codec, identity)
+        self.driver = Driver(identity.info, self.recorder, self._preparation)
         self.run_id = identity.info.id
         self.root: Branch | None = None
         self.new_children: list[Leaf] = []
         self.state: dict[str, Any] = {}
-        self.end: Returned | Raised | None = None
-        self._preparation = Preparation(codec, self.run_id, identity.check_child)
+        self.end: End | None = None
+        self._undoing: Undoing | None = None
+        # In replay: what the branch that ended last begins its positions with, and the line that it left by.
+        self._left: tuple[str, str] | None = None
         self._live: dict[Branch, None] = {}
         self._unstarted: set[Any] = set()
-        self._context = copy_context()
+        self._context = identity.drive()
 
     @abstractmethod
     def publish(self, command: Command[Any]) -> None:
@@ -68,14 +72,13 @@ class Advance(Deciding):
         generator = branch.generator
         driver = self.driver
         outer, driver.branch = driver.branch, branch
+        frame: FrameType | None = getattr(generator, "gi_frame", None) if self.recorder.replaying else None
         try:
             for _ in range(MAX_YIELDS):
                 try:
                     resume = self._context.copy().run
-                    if isinstance(answer, Thrown):
-                        yielded = resume(generator.throw, answer.take())
-                    else:
-                        yielded = resume(generator.send, answer)
+                    thrown = isinstance(answer, Thrown)
+                    yielded = resume(generator.throw, answer.take()) if thrown else resume(generator.send, answer)
                 except StopIteration as stop:
                     answer = stop.value
                     break
@@ -86,6 +89,9 @@ class Advance(Deciding):
                     break
                 if branch.pending:
                     branch.pending = False
+                    if driver.continued is not None:
+                        self._yielded_too_late(yielded, driver.continued)
+                        return
                     discard(yielded, driver)
                     answer = Thrown(Cancelled(branch.reason))
                     continue
@@ -98,20 +104,27 @@ class Advance(Deciding):
                     answer = Thrown(error.with_traceback(None))
                     continue
                 branch.count += 1
-                branch.draws = 0
-                branch.rng = None
                 waiting, answer = self._ask(command, f"{branch.prefix}{branch.count}", branch, 0)
                 if waiting is not None:
                     branch.waiting = waiting
                     return
             else:
                 raise _endless(branch)
+            self._left = frame and (branch.prefix, stands_at(frame))
         finally:
             driver.branch = outer
+            frame = None
         try:
             self._branch_ended(branch, answer)
         finally:
             answer = None  # The error's frames may keep this one alive: see Thrown.
+
+    def _yielded_too_late(self, yielded: Any, arguments: str) -> None:
+        """The workflow has continued as new: that ends it, and its generator is closed with the others."""
+        # Not asked for, and so told as any command that was never yielded.
+        if inspect.iscoroutine(yielded):
+            yielded.close()
+        self.end = ContinuedAsNew(arguments)
 
     def _check_published(self, command: Command[Any]) -> None:
         """Raise EncodingError if a command makes the visible state too large, which is one payload."""
@@ -123,6 +136,11 @@ class Advance(Deciding):
 
     def _branch_ended(self, branch: Branch, answer: Any) -> None:
         self._live.pop(branch, None)
+        if branch.parent is None and self.driver.continued is not None:
+            if isinstance(answer, Thrown):
+                answer.take()
+            self.end = ContinuedAsNew(self.driver.continued)
+            return
         if isinstance(answer, Command | Generator) or inspect.iscoroutine(answer):
             whose = "the workflow" if branch.parent is None else f"the branch at {branch.position}"
             answer = Thrown(UsageError(f"{whose} returned {hint(answer)}"))
@@ -131,9 +149,45 @@ class Advance(Deciding):
         if branch.parent is not None:
             self._member_ended(branch.parent, branch.index, answer)
         elif isinstance(answer, Thrown):
-            self.end = Raised(answer.take())
+            self._failed(answer.take())
         else:
-            self.end = Returned(answer)
+            self._returned(answer)
+
+    # --- the end ------------------------------------------------------------------------------------------------------
+
+    def _returned(self, value: Any) -> None:
+        try:
+            self.end = Returned(value, self._preparation.result(value))
+        except EncodingError as error:
+            thrown = Thrown(error.with_traceback(None))
+        else:
+            return
+        self._failed(thrown.take())
+
+    def _failed(self, error: BaseException) -> None:
+        """End the run with this, once all that is to be undone is."""
+        if self.driver.undos and not is_stray(error):
+            self._undoing = Undoing(error, self.driver.undos)
+            self._undo_next(self._undoing)
+        else:
+            self.end = Raised(error)
+
+    def _undo_next(self, undoing: Undoing) -> None:
+        if undoing.left:
+            command = undoing.last = undoing.left.pop()
+            undoing.count += 1
+            undoing.open += 1
+            asked = Asked(f"u{undoing.count}", "undo", command.name, command.digest)
+            self._open(Leaf(command, self.recorder.ask(asked, undoing, command.options), undoing, 0))
+        elif not undoing.open:
+            error, failed = undoing.error, undoing.failed
+            self.end = Raised(error) if failed is None else UndoFailed(error, failed)
+
+    def _undo_ended(self, undoing: Undoing, answer: Any) -> None:
+        undoing.open -= 1
+        if isinstance(answer, Thrown):
+            undoing.failed = answer.take()
+        self._undo_next(undoing)
 
     # --- asking -------------------------------------------------------------------------------------------------------
 
@@ -145,7 +199,9 @@ class Advance(Deciding):
         if kind in ("all", "race"):
             return self._ask_composite(command, position, parent, index)
         deadline, child = (None, None) if spec is None else self._terms(command, position)
-        asked = self.recorder.ask(Asked(position, kind, command.name, command.digest, deadline, child), parent)
+        asked = self.recorder.ask(
+            Asked(position, kind, command.name, command.digest, deadline, child), parent, command.options
+        )
         if kind == "publish":
             self.publish(command)
             return None, None
@@ -187,7 +243,8 @@ class Advance(Deciding):
     def _ask_composite(
         self, command: Command[Any], position: str, parent: Branch | Composite, index: int
     ) -> tuple[Composite | None, Any]:
-        self.recorder.ask(Asked(position, command.kind, command.name, command.digest), parent)
+        asked = Asked(position, command.kind, command.name, command.digest)
+        self.recorder.ask(asked, parent, command.options)
         composite = Composite(command, position, parent, index)
         if not command.members:
             return None, all_values(composite)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from runnerq.errors import ConfigurationError, DecodingError
+from runnerq.errors import ConfigurationError, DecodingError, StepError
 from runnerq.serialization.codec import Codec
-from runnerq.serialization.failures import CannotRebuild, read, rebuild
+from runnerq.serialization.failures import CannotRebuild, Failure, read, rebuild
 from runnerq.workflow.commands import SignalSpec
 from runnerq.workflow.ending import Blocked
 from runnerq.workflow.tree import Leaf, Thrown, line_of
@@ -15,7 +15,7 @@ from runnerq.workflow.types import answer_type
 
 def decoded(leaf: Leaf, text: str | None, codec: Codec) -> Any:
     """A recorded answer as its command's type. Raises Blocked if it does not fit any more."""
-    if text is None:
+    if text is None or leaf.command.kind == "undo":
         return None
     try:
         return codec.decode(text, answer_type(leaf.command), leaf)
@@ -28,6 +28,14 @@ def decoded(leaf: Leaf, text: str | None, codec: Codec) -> Any:
         ) from error
 
 
+def undo_error(failure: Failure, modules: frozenset[str]) -> Exception:
+    """What an undo raised; a StepError where its class cannot be had, as no code depends on it."""
+    try:
+        return rebuild(failure, modules)
+    except CannotRebuild as cannot:
+        return StepError(cannot.failure.message, cannot.failure)
+
+
 def failed(leaf: Leaf, text: str, modules: frozenset[str]) -> Any:
     """What a recorded failure raises, as Thrown; or a wait's default, where that is how it timed out.
 
@@ -35,6 +43,8 @@ def failed(leaf: Leaf, text: str, modules: frozenset[str]) -> Any:
     """
     spec = leaf.command.spec
     failure = read(text)
+    if leaf.command.kind == "undo":
+        return Thrown(undo_error(failure, modules))
     if isinstance(spec, SignalSpec) and spec.has_default and failure.type == "SignalTimeout":
         return spec.default
     try:

@@ -24,7 +24,8 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 R = TypeVar("R")
 
-CommandKind = Literal["step", "child", "spawn", "send", "cancel", "sleep", "signal", "all", "race", "publish"]
+CommandKind = Literal["step", "child", "spawn", "send", "cancel", "sleep", "signal", "all", "race", "publish", "undo"]
+"""An ``undo`` is what ``ctx.compensate`` registers: it is never yielded, and asked for when the run ends badly."""
 
 
 class Owner(Protocol):
@@ -166,6 +167,11 @@ class Command(Generic[T_co]):
     def line(self) -> str:
         """Where it was made, ``file:line``, as far as it is known."""
         return f"{self.code.co_filename}:{self.lineno}" if self.code is not None else "an unknown line"
+
+    @property
+    def place(self) -> str | None:
+        """The line, and the function that it is in; None if it is not known."""
+        return None if self.code is None else f"{self.line} in {self.code.co_name}"
 
 
 Flow: TypeAlias = Generator[Command[Any], Any, R]

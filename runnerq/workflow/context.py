@@ -12,7 +12,7 @@ import inspect
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from random import Random
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, NoReturn, ParamSpec, TypeAlias, TypeVar, overload
 from uuid import UUID
 
 from runnerq.errors import UsageError
@@ -32,10 +32,10 @@ from runnerq.workflow.commands import (
     to_seconds,
 )
 from runnerq.workflow.declare import callable_name
-from runnerq.workflow.driver import Driver, RunLog
-from runnerq.workflow.given import checked_key
+from runnerq.workflow.driver import ContinueAsNew, Driver, RunLog
+from runnerq.workflow.given import checked_key, checked_names
 from runnerq.workflow.identity import Info
-from runnerq.workflow.options import DEFAULTS, CallOptions, ParentClose
+from runnerq.workflow.options import DEFAULTS, Arguments, CallOptions, ParentClose
 from runnerq.workflow.yields import hint
 
 P = ParamSpec("P")
@@ -282,8 +282,16 @@ class Context:
         at: datetime | None = None,
         metadata: Mapping[str, str] | None = None,
         parent_close: ParentClose | None = None,
+        formerly: str | Iterable[str] | None = None,
+        arguments: Arguments | None = None,
     ) -> Context:
-        """A context with these options for the next call, on top of those that this one has."""
+        """A context with these options for the next call, on top of those that this one has.
+
+        ``formerly``: the name, or names, that the call had in runs that are still open. ``arguments="any"``: it may be
+        on record there with other arguments.
+        """
+        if arguments not in (None, "any"):
+            raise UsageError(f"arguments={arguments!r} is not 'any': leave it out to have the arguments compared")
         given = CallOptions(
             name=name,
             key=None if key is None else checked_key(key),
@@ -295,10 +303,37 @@ class Context:
             at=at,
             metadata=metadata,
             parent_close=parent_close,
+            formerly=None if formerly is None else checked_names(formerly),
+            arguments=arguments,
         )
         return Context(self._driver, self._options.under(given))
 
     # --- plain calls --------------------------------------------------------------------------------------------------
+
+    def compensate(self, fn: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> None:
+        """Register an undo: a step that runs if the run fails or is cancelled, last registered first.
+
+        Register it before the step that it undoes, if it must also cover one whose outcome is unknown.
+        """
+        undo: Command[Any] = Command(
+            self._driver, "undo", self._options.name or _name_of(fn),
+            fn=fn, args=args, kwargs=kwargs, options=self._options,
+        )  # fmt: skip
+        if self._driver is not None:
+            self._driver.compensate(undo)
+
+    def continue_as_new(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """End this generation: the same run begins anew with these arguments and an empty journal.
+
+        It raises; write ``return ctx.continue_as_new(...)`` for the reader. Id, key, children and mailbox stay.
+        """
+        if self._driver is None:
+            raise ContinueAsNew(args, kwargs)
+        self._driver.continue_as_new(args, kwargs)
+
+    def patched(self, change: str) -> bool:
+        """Whether to go the new way of a change of code: False in a run that went past this point by the old way."""
+        return self._driver is None or self._driver.patched(change)
 
     def now(self) -> datetime:
         """The time of the last answer: the same in every replay."""

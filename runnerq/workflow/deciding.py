@@ -23,9 +23,9 @@ import msgspec
 from runnerq.errors import Cancelled
 from runnerq.workflow.commands import AllSpec, ChildSpec, Winner
 from runnerq.workflow.journal import RowKind
-from runnerq.workflow.tree import Branch, Composite, Decision, Leaf, Node, Thrown
+from runnerq.workflow.tree import Branch, Composite, Decision, Leaf, Node, Thrown, Undoing
 
-EFFECTS = frozenset({"step", "send", "cancel"})
+EFFECTS = frozenset({"step", "send", "cancel", "undo"})
 """What is answered before a cancel is delivered: it may be half done."""
 _LOST = "its race or group was decided"
 
@@ -77,6 +77,10 @@ class Deciding(ABC):
     def _start_members(self, composite: Composite) -> None:
         """Start what may be started of a composite."""
 
+    @abstractmethod
+    def _undo_ended(self, undoing: Undoing, answer: Any) -> None:
+        """Go on behind an undo: with the next one, or the end."""
+
     # --- open commands ------------------------------------------------------------------------------------------------
 
     def timed(self) -> Collection[Leaf]:
@@ -121,14 +125,17 @@ class Deciding(ABC):
         parent = leaf.parent
         if isinstance(parent, Branch):
             parent.cancelled, parent.pending = True, False
-        self._settle(leaf, Thrown(Cancelled(parent.reason)))
+        reason = None if isinstance(parent, Undoing) else parent.reason
+        self._settle(leaf, Thrown(Cancelled(reason)))
 
     def _deliver(self, node: Leaf | Composite, answer: Any) -> None:
         parent = node.parent
         if isinstance(parent, Branch):
             self._advance(parent, answer)
-        else:
+        elif isinstance(parent, Composite):
             self._member_ended(parent, node.index, answer)
+        else:
+            self._undo_ended(parent, answer)
 
     # --- composites ---------------------------------------------------------------------------------------------------
 

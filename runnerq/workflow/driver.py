@@ -5,6 +5,7 @@ Rules
 - While parked generators are closed it is inert: making a command raises three times, then does nothing, so that no
   loop of user code can hang the closing. ``replaying`` is then true, so that the log is silent.
 - It refers to no generator but while one advances, so that dropping a run leaves no cycle behind.
+- A workflow that has continued as new has ended, whatever its code does then.
 """
 
 from __future__ import annotations
@@ -14,33 +15,47 @@ from collections.abc import MutableMapping
 from datetime import datetime
 from logging import LoggerAdapter, getLogger
 from random import Random
-from typing import Any
+from typing import Any, NoReturn
 from uuid import UUID
 
 import msgspec
 
+from runnerq.errors import Cancelled, EncodingError, UsageError
 from runnerq.workflow.chance import draw_random, draw_uuid
 from runnerq.workflow.commands import Command
 from runnerq.workflow.identity import Info
+from runnerq.workflow.prepare import Preparation
 from runnerq.workflow.recorder import Recorder
 from runnerq.workflow.tree import Branch
 
 _OURS = frozenset({"runnerq.workflow.commands", "runnerq.workflow.context"})
 _REFUSALS = 3
+_PARKED = "this run is being parked: nothing is asked for any more"
 
 
 class Inert(BaseException):
     """Raised by ``ctx`` while its parked generator is being closed."""
 
 
-class Driver:
-    """What a context needs of its run. ``branch`` is the one that advances now."""
+class ContinueAsNew(BaseException):
+    """Raised by ``ctx.continue_as_new`` to leave the workflow. Nothing depends on its coming through."""
 
-    def __init__(self, info: Info, recorder: Recorder) -> None:
+
+class Driver:
+    """What a context needs of its run. ``branch`` is the one that advances now.
+
+    ``undos`` are those that were registered, in that order. ``continued`` is what the next generation is called with,
+    once the workflow has ended this one.
+    """
+
+    def __init__(self, info: Info, recorder: Recorder, preparation: Preparation) -> None:
         self.seed = ""
         self.branch: Branch | None = None
+        self.undos: list[Command[Any]] = []
+        self.continued: str | None = None
         self._info = info
         self._recorder = recorder
+        self._preparation = preparation
         self._made: dict[int, Command[Any]] = {}
         self._inert = False
         self._refused = 0
@@ -63,6 +78,57 @@ class Driver:
     def info(self) -> Info:
         return msgspec.structs.replace(self._info, entries=self._recorder.place)
 
+    def patched(self, change: object) -> bool:
+        if not isinstance(change, str) or not change.isprintable() or not change:
+            raise UsageError(f"ctx.patched takes the name of a change, a printable str, not {change!r}")
+        if self._inert:
+            return True
+        return self._recorder.patched(change, self._running("patched").place)
+
+    def compensate(self, undo: Command[Any]) -> None:
+        """Register an undo. Raises UsageError or EncodingError for one that could never run."""
+        if self._inert:
+            return
+        self.asked_for(undo)
+        self._running("compensate")
+        self._preparation.prepare(undo)
+        self.undos.append(undo)
+
+    def continue_as_new(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NoReturn:
+        if self._inert:
+            raise Inert(_PARKED)
+        branch = self._running("continue_as_new")
+        if self.continued is None:
+            if branch.parent is not None:
+                raise UsageError(
+                    f"ctx.continue_as_new was called in the branch at {branch.position}: return from it, and continue "
+                    "in the workflow's own function"
+                )
+            if branch.pending:
+                # The cancel that waited for the last answer: this is where the workflow would go on.
+                branch.pending = False
+                raise Cancelled(branch.reason)
+            if branch.cancelled:
+                raise UsageError("ctx.continue_as_new was called in a run that was cancelled: let it end")
+            if self.undos:
+                raise UsageError(
+                    f"ctx.continue_as_new would lose what is to be undone, {self.undos[-1]!r} last: what a generation "
+                    "began, it has to finish"
+                )
+            try:
+                self.continued = self._preparation.arguments(args, kwargs)
+            except (UsageError, EncodingError) as error:
+                # Told at the user's line, wherever it was found.
+                raise error.with_traceback(None)  # noqa: B904 - it is the one that was caught
+            # Whatever it yields now is not asked for.
+            branch.pending = True
+        raise ContinueAsNew("the workflow goes on in its next generation: nothing more can be asked for in this one")
+
+    def _running(self, what: str) -> Branch:
+        if self.branch is None:
+            raise UsageError(f"ctx.{what} was called while the workflow does not run: call it in the workflow's code")
+        return self.branch
+
     # --- commands -----------------------------------------------------------------------------------------------------
 
     def made(self, command: Command[Any]) -> None:
@@ -70,7 +136,7 @@ class Driver:
         if self._inert:
             self._refused += 1
             if self._refused <= _REFUSALS:
-                raise Inert("this run is being parked: nothing is asked for any more")
+                raise Inert(_PARKED)
             return
         frame = sys._getframe(2)  # noqa: SLF001 - the line is wanted of every command, and a traceback would be dear
         while frame.f_back is not None and frame.f_globals.get("__name__") in _OURS:
@@ -92,6 +158,7 @@ class Driver:
         """From now on, be inert."""
         self._inert = True
         self._made.clear()
+        self.undos.clear()
 
 
 class RunLog(LoggerAdapter[Any]):

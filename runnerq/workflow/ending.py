@@ -7,11 +7,11 @@ failure is in its chain: then the run blocks, so that a bad deploy kills nothing
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
-from runnerq.errors import UsageError
+from runnerq.errors import Cancelled, UsageError
 from runnerq.serialization.failures import recorded_failure
 
 CODE_FAULTS: tuple[type[BaseException], ...] = (
@@ -22,15 +22,32 @@ WORKER_FAULTS: tuple[type[BaseException], ...] = (ImportError, MemoryError)
 
 
 class Returned(msgspec.Struct, frozen=True):
-    """The workflow returned this value."""
+    """The workflow returned this value; ``text`` is its JSON."""
 
     value: Any
+    text: str
 
 
 class Raised(msgspec.Struct, frozen=True):
-    """The workflow raised this."""
+    """The workflow raised this, and all that was to be undone is undone."""
 
     error: BaseException
+
+
+class UndoFailed(msgspec.Struct, frozen=True):
+    """The workflow raised ``error``, and not all of its undos went well: ``undo`` is what the last of those raised."""
+
+    error: BaseException
+    undo: BaseException
+
+
+class ContinuedAsNew(msgspec.Struct, frozen=True):
+    """The workflow goes on in a next generation, with these arguments, as ``Codec.encode_call`` writes them."""
+
+    arguments: str
+
+
+End: TypeAlias = Returned | Raised | UndoFailed | ContinuedAsNew
 
 
 class Blocked(BaseException):
@@ -84,7 +101,21 @@ def chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def is_code_fault(error: BaseException) -> bool:
-    return isinstance(error, CODE_FAULTS) and not any(recorded_failure(at) is not None for at in chain(error))
+    """Whether it looks like a fault of the code or the worker; a group does if all of its members do."""
+    return _looks_like_a_fault(error) and not any(recorded_failure(at) is not None for at in chain(error))
+
+
+def _looks_like_a_fault(error: BaseException) -> bool:
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(_looks_like_a_fault, error.exceptions))
+    return isinstance(error, CODE_FAULTS)
+
+
+def is_stray(error: BaseException) -> bool:
+    """Whether the code itself raised what means the process and not the run, such as SystemExit: nothing is undone."""
+    return not isinstance(error, (Exception, Cancelled)) and not any(
+        recorded_failure(at) is not None for at in chain(error)
+    )
 
 
 def is_exhausted(error: BaseException) -> bool:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from runnerq.errors import ConfigurationError
+from runnerq.errors import ConfigurationError, UsageError
 
 FARTHEST = datetime(9000, 1, 1, tzinfo=UTC)
 """A due time past this would leave no room for ranks and zones before the last year that a datetime holds."""
@@ -21,6 +21,15 @@ def checked_key(key: object) -> str:
     if not _storable(key):
         raise ValueError(f"an idempotency key is text without NUL and unpaired surrogates, not {key!r}")
     return key
+
+
+def checked_names(names: object) -> tuple[str, ...]:
+    """One name or several. UsageError for anything else."""
+    several: tuple[Any, ...] = tuple(names) if isinstance(names, Iterable) and not isinstance(names, str) else (names,)
+    for name in several:
+        if not isinstance(name, str) or not name:
+            raise UsageError(f"a former name is a non-empty str, not {name!r}")
+    return several
 
 
 def checked_metadata(metadata: Mapping[Any, Any]) -> dict[str, str]:

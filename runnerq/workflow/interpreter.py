@@ -6,6 +6,7 @@ Rules (DESIGN section 5)
   event decides (members to close, a composite's own answer) becomes derived events, each a row of its own.
 - In replay the same events come from the journal, and each ask is compared as it is made.
 - Nothing live starts, and ``replaying`` does not turn false, before every recorded row has been fed.
+- A run that is about to end badly undoes first what is to be undone; a cancel adds nothing from then on.
 - Divergence and faults of the code leave as ``Blocked``; it is never thrown into user code. The interpreter is then
   good for nothing but ``collect`` and ``close``.
 """
@@ -13,7 +14,6 @@ Rules (DESIGN section 5)
 from __future__ import annotations
 
 import inspect
-from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from datetime import datetime
 from typing import Any, assert_never
@@ -27,20 +27,25 @@ from runnerq.workflow.answers import decoded, failed
 from runnerq.workflow.commands import Command
 from runnerq.workflow.context import Context
 from runnerq.workflow.deciding import Answer, Close, Derived, Refuse, row_of
-from runnerq.workflow.ending import Blocked, Raised, Returned
+from runnerq.workflow.ending import Blocked, End
 from runnerq.workflow.identity import Identity
-from runnerq.workflow.journal import Row, RowKind, Started
-from runnerq.workflow.recorder import other_row, takes_up
-from runnerq.workflow.tree import Branch, Leaf, Thrown, line_of, parked_frames, take_apart
+from runnerq.workflow.journal import RULES, Row, RowKind, Started
+from runnerq.workflow.recorder import diverged, other_row, takes_up
+from runnerq.workflow.reopening import accepted_before, effective
+from runnerq.workflow.tree import Branch, Leaf, Thrown, Undoing, line_of, parked_frames, take_apart
 
-__all__ = ["Identity", "Interpreter", "Progress"]
+__all__ = ["LONG", "Identity", "Interpreter", "Progress"]
+
+LONG = 10_000
+"""Rows after which a generation is long enough to say so: ``ctx.continue_as_new`` would begin a new one."""
 
 
 class Progress(msgspec.Struct, frozen=True, gc=False):
     """What has come of the events fed since the last collect.
 
     ``rows`` and ``children`` are to be written. Once they are: ``starts`` are commands to carry out, ``cancels`` are
-    children to cancel. ``published`` is the whole visible state, if it changed.
+    children to cancel. ``published`` is the whole visible state, if it changed. ``grown_long`` says, once, that the
+    journal has come to LONG rows.
     """
 
     rows: tuple[Row, ...]
@@ -48,7 +53,8 @@ class Progress(msgspec.Struct, frozen=True, gc=False):
     children: tuple[Leaf, ...]
     cancels: tuple[str, ...]
     published: dict[str, Any] | None
-    end: Returned | Raised | None
+    end: End | None
+    grown_long: bool
 
 
 class Interpreter(Advance):
@@ -62,6 +68,16 @@ class Interpreter(Advance):
         self.began_at = self.recorder.at
         self.late = 0
         self._published: dict[str, Any] | None = None
+
+    @property
+    def undoing(self) -> bool:
+        """Whether the run is about to end badly, and its undos have begun."""
+        return self._undoing is not None
+
+    @property
+    def heeds_cancel(self) -> bool:
+        """Whether a cancel, or the run's own deadline, still changes anything."""
+        return self.root is not None and self.end is None and not self.cancel_requested and self._undoing is None
 
     # --- live events --------------------------------------------------------------------------------------------------
 
@@ -103,8 +119,8 @@ class Interpreter(Advance):
         return True
 
     def cancel(self, reason: str | None, at: datetime) -> None:
-        """Feed a cancel. A second one adds nothing, nor does one of a run that has ended."""
-        if self.root is not None and self.end is None and not self.cancel_requested:
+        """Feed a cancel. A second one adds nothing, nor does one of a run that has ended or whose undos have begun."""
+        if self.root is not None and self.heeds_cancel:
             text = None if reason is None else msgspec.json.encode(reason).decode()
             self._feed("cancel", "", text, at, self._cancel_run, self.root, reason)
 
@@ -114,7 +130,8 @@ class Interpreter(Advance):
         children, self.new_children = tuple(self.new_children), []
         cancels, self.cancels = tuple(self.cancels), []
         published, self._published = self._published, None
-        return Progress(self.recorder.take_rows(), starts, children, cancels, published, self.end)
+        rows, place = self.recorder.take_rows(), self.recorder.place
+        return Progress(rows, starts, children, cancels, published, self.end, LONG <= place < LONG + len(rows))
 
     # --- replay -------------------------------------------------------------------------------------------------------
 
@@ -127,41 +144,61 @@ class Interpreter(Advance):
         recorder.replaying = True
         # Publishing merges again from the start: with what came later, the state could be larger than it ever was.
         self.state = {}
-        left = deque(rows)
-        while left:
-            row = left.popleft()
-            asked, fed_at = row.asked, row.at
-            if asked is None and left:
-                mark = left.popleft()
+        fed = iter(self._effective(rows))
+        for row in fed:
+            asked, place, fed_at = row.asked, row.place, row.at
+            mark = next(fed, None) if asked is None else None
+            if mark is not None:
                 if not takes_up(mark):
                     raise other_row(mark, "the workflow failed on the row before it", line_of(self.root))
-                asked, fed_at = mark.asked, mark.at
-                recorder.place += 1
+                asked, place, fed_at = mark.asked, mark.place, mark.at
             try:
                 if asked is None:
-                    self._take_up(row, max(at, row.at))
+                    self._take_up(row, rows[-1].place + 1, max(at, rows[-1].at))
                 else:
-                    self._follow(row, asked, fed_at)
+                    self._follow(row, asked, place, fed_at)
             except (msgspec.DecodeError, DecodingError) as error:
                 raise Blocked(f"row {row.place} of the journal cannot be read: {error}", error=error) from error
+        recorder.place = max(recorder.place, rows[-1].place + 1)
         recorder.replaying = False
         self._pump()
 
-    def _follow(self, row: Row, asked: str, at: datetime) -> None:
-        """Feed a recorded row, on which this was asked."""
-        self.recorder.open_recorded(at, asked)
-        self._feed_row(row)
-        self.recorder.close_recorded(self.root)
+    def _effective(self, rows: Sequence[Row]) -> list[Row]:
+        try:
+            rules = RULES if rows[0].kind != "started" else msgspec.json.decode(rows[0].value or "", type=_Rules).rules
+            if rules > RULES:
+                raise Blocked(
+                    f"its journal was written by rules {rules} of runnerq, and this worker knows rules {RULES}: "
+                    "a newer worker takes it up"
+                )
+            self.recorder.accept_before = accepted_before(rows)
+            return effective(rows)
+        except (msgspec.DecodeError, DecodingError) as error:
+            raise Blocked(f"the journal cannot be read: {error}", error=error) from error
 
-    def _take_up(self, row: Row, at: datetime) -> None:
+    def _follow(self, row: Row, asked: str, place: int, at: datetime) -> None:
+        """Feed a recorded row, on which this was asked."""
+        self.recorder.open_recorded(place, at, asked)
+        self._feed_row(row)
+        missing = self.recorder.close_recorded(self._undoing or self.root)
+        if missing is not None:
+            raise diverged(missing.position, missing, None, self._line_left(missing.position))
+
+    def _take_up(self, row: Row, place: int, at: datetime) -> None:
         """Feed the last row to code that may do better with it than the code that failed on it."""
-        self.recorder.open_abandoned(at)
+        self.recorder.open_abandoned(place, at)
         self._feed_row(row)
         self.recorder.close_abandoned()
 
+    def _line_left(self, position: str) -> str | None:
+        """Where the code stands that was to ask for this, or where it ended instead."""
+        if self._undoing is None and self._left is not None and position.startswith(self._left[0]):
+            return self._left[1]
+        return line_of(self._undoing or self.root)
+
     def _feed_row(self, row: Row) -> None:
         if self.end is not None:
-            raise other_row(row, "the workflow has ended")
+            raise other_row(row, "the workflow has ended", self._line_left(""))
         derived = self._next_derived()
         if derived is not None:
             if isinstance(derived, Refuse) and row.value is not None:
@@ -172,7 +209,7 @@ class Interpreter(Advance):
             self._feed_derived(derived)
         elif row.kind == "started" and self.root is None:
             self._begin(msgspec.json.decode(row.value or "{}", type=Started))
-        elif row.kind == "cancel" and self.root is not None:
+        elif row.kind == "cancel" and self.root is not None and self.heeds_cancel:
             self._cancel_run(self.root, None if row.value is None else msgspec.json.decode(row.value, type=str))
         else:
             self._feed_answer(row)
@@ -188,6 +225,9 @@ class Interpreter(Advance):
                 self._fail(leaf, row.value or "")
             case "interrupted":
                 self._interrupt(leaf)
+            case "reopened" if isinstance(leaf.parent, Undoing):
+                # It failed, and was taken back: it stays open, and the next one is asked for as it was.
+                self._undo_next(leaf.parent)
             case _:
                 raise other_row(row, f"the workflow waits for {leaf.command!r} there", line_of(self.root))
 
@@ -232,10 +272,11 @@ class Interpreter(Advance):
 
     def _begin(self, started: Started) -> None:
         self.started = started
-        self.began_at = self.recorder.at
+        self.began_at = started.began_at or self.recorder.at
         self.driver.seed = started.seed
+        self.state = started.state
         root = self.root = Branch("", None, 0)
-        made = self._call_body(root)
+        made = self._call_body(root, started.own_arguments)
         if isinstance(made, Thrown):
             self._branch_ended(root, made)
         else:
@@ -243,11 +284,11 @@ class Interpreter(Advance):
             self._live[root] = None
             self._advance(root, None)
 
-    def _call_body(self, root: Branch) -> Generator[Any, Any, Any] | Thrown:
+    def _call_body(self, root: Branch, arguments: str | None) -> Generator[Any, Any, Any] | Thrown:
         # The root draws already, so that what the function itself draws is not drawn again by its first lines.
         self.driver.branch = root
         try:
-            made: Any = self._context.copy().run(self.identity.body, Context(self.driver))
+            made: Any = self._context.copy().run(self.identity.body, Context(self.driver), arguments)
         except (KeyboardInterrupt, Blocked):
             raise
         except BaseException as error:  # noqa: BLE001 - calling the function is a part of the workflow
@@ -289,6 +330,8 @@ class Interpreter(Advance):
 
     def stack(self) -> list[str]:
         """Where the workflow is parked, outermost first: ``file:line in function``."""
+        if self._undoing is not None:
+            return [place] if (place := self._undoing.last.place) is not None else []
         return [] if self.root is None else parked_frames(self.root.generator)
 
     def close(self) -> list[Generator[Any, Any, Any]]:
@@ -319,13 +362,27 @@ class Interpreter(Advance):
             self._timed,
         ):
             kept.clear()
-        self.root = self.end = None
+        self.root = self.end = self._undoing = None
         if interrupted is not None:
             raise interrupted
         return leaked
 
 
+class _Rules(msgspec.Struct, frozen=True):
+    """What every version of the rules writes into row 0."""
+
+    rules: int
+
+
 def _closed(generator: Generator[Any, Any, Any]) -> bool:
+    """Close it, and before it what it yields from: an outer one that is closed lets go of an inner one that refuses."""
+    chain = [generator]
+    while isinstance(inner := getattr(chain[-1], "gi_yieldfrom", None), Generator):
+        chain.append(inner)
+    return all(_closed_alone(each) for each in reversed(chain))
+
+
+def _closed_alone(generator: Generator[Any, Any, Any]) -> bool:
     for _ in range(3):
         try:
             generator.close()

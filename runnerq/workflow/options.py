@@ -11,10 +11,14 @@ import msgspec
 from runnerq.retry import RetryPolicy
 
 ParentClose = Literal["cancel", "abandon"]
+Arguments = Literal["any"]
 
 
 class CallOptions(msgspec.Struct, frozen=True):
-    """None means: as declared. Durations are seconds."""
+    """None means: as declared. Durations are seconds.
+
+    ``formerly`` are names under which this may be on record, ``arguments="any"`` says that other arguments may be.
+    """
 
     name: str | None = None
     key: str | None = None
@@ -26,6 +30,8 @@ class CallOptions(msgspec.Struct, frozen=True):
     at: datetime | None = None
     metadata: Mapping[str, str] | None = None
     parent_close: ParentClose | None = None
+    formerly: tuple[str, ...] | None = None
+    arguments: Arguments | None = None
 
     def under(self, given: CallOptions) -> CallOptions:
         """These options, with those that are given on top."""

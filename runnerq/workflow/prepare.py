@@ -6,35 +6,49 @@ line and leaves nothing half asked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, assert_never
 
 from runnerq.errors import EncodingError
 from runnerq.serialization.codec import Codec
 from runnerq.serialization.digest import digest
 from runnerq.workflow.commands import AllSpec, ChildSpec, Command, SendSpec, SignalSpec, SleepSpec
+from runnerq.workflow.identity import Identity, Info
 from runnerq.workflow.types import check_answer_type
 
 _MANY = 256
+_CALLS = ("step", "undo")
 
 
 class Preparation:
-    """Prepares the commands of one run. ``check_child`` raises for a child that could never be started."""
+    """Prepares the commands of one run, and what it ends with: a result, or arguments of its next generation."""
 
-    def __init__(self, codec: Codec, run_id: str, check_child: Callable[[Command[Any]], None]) -> None:
+    def __init__(self, codec: Codec, identity: Identity) -> None:
         self._codec = codec
-        self._run_id = run_id
-        self._key = run_id.replace("-", "").encode()
-        self._check_child = check_child
+        self._info = identity.info
+        self._run_id = identity.info.id
+        self._check_child = identity.check_child
+        self._check_arguments = identity.check_arguments
         self._good: set[Any] = set()
+        self._key = self._run_id.replace("-", "").encode()
+
+    def result(self, value: Any) -> str:
+        """The result as it is stored. Raises EncodingError, naming the run."""
+        return self._codec.encode(value, _Result(self._info))
+
+    def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        """Arguments of the run's next generation as they are stored. Raises EncodingError or UsageError."""
+        text = self._codec.encode_call(args, kwargs, f"the arguments that run {self._run_id} continues with")
+        self._check_arguments(text)
+        return text
 
     def prepare(self, command: Command[Any]) -> None:
         """Fill in ``digest`` and ``payload``, of members too.
 
         Raises EncodingError, naming the command and the run; UsageError for a function or type that could never answer.
         """
-        if command.kind == "step":
-            self._check_step(command)
+        if command.kind in _CALLS:
+            self._check_call(command)
             arguments = command.args
         else:
             arguments = self._prepare_other(command)
@@ -47,7 +61,7 @@ class Preparation:
             if isinstance(member, Command):
                 self.prepare(member)
 
-    def _check_step(self, command: Command[Any]) -> None:
+    def _check_call(self, command: Command[Any]) -> None:
         # A workflow calls few functions often.
         try:
             if command.fn in self._good:
@@ -89,6 +103,18 @@ class Preparation:
                 return (len(command.members),)
             case _:
                 assert_never(command.spec)
+
+
+class _Result:
+    """What names a run's result in an error, as text only when it is needed."""
+
+    __slots__ = ("_info",)
+
+    def __init__(self, info: Info) -> None:
+        self._info = info
+
+    def __str__(self) -> str:
+        return f"the result of workflow {self._info.workflow!r}, run {self._info.id}"
 
 
 def published(command: Command[Any]) -> Iterator[Command[Any]]:

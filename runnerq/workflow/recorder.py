@@ -6,24 +6,27 @@ Rules
   anything depends on it, and what is recorded besides (deadline, child id) is taken from the record.
 - A row recorded without ``asked`` was fed to code that failed. It is fed anew, live, and what is asked on it then is
   put on record by a ``mark`` row behind it.
+- A patch is asked for by its branch before its next command. One that is on record and not asked for is passed over by
+  a build that was first seen after the one that made it: there the patch was removed. An earlier build stops at it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 
 import msgspec
 
 from runnerq.workflow.ending import Blocked
+from runnerq.workflow.identity import NEVER
 from runnerq.workflow.journal import Asked, Row, RowKind
-from runnerq.workflow.tree import Branch, Composite, line_of
+from runnerq.workflow.options import CallOptions
+from runnerq.workflow.tree import Parent, line_of
 
 _decode_asked = msgspec.json.Decoder(list[Asked]).decode
 _encode = msgspec.json.encode
 
 _TAKEN_UP = "taken_up"
-_NEVER = datetime.min.replace(tzinfo=UTC)
 CHANGED = "the code changed while this run was open, or is not deterministic"
 
 
@@ -31,17 +34,24 @@ class Recorder:
     """What is on record of one generation, and what is to be written.
 
     ``at`` is the time of the last row fed, which never goes back. ``replaying`` is true until all that is recorded was
-    fed.
+    fed. Digests of rows before the place ``accept_before`` are not compared.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, build: str = "", build_seen: datetime = NEVER) -> None:
         self.place = 0
-        self.at = _NEVER
+        self.at = NEVER
         self.rows: list[Row] = []
         self.replaying = False
+        self.accept_before = 0
+        self._build = build
+        self._build_seen = build_seen
         self._asks: list[Asked] = []
         self._expected: list[Asked] | None = None
         self._taken = 0
+        # Patches that were asked for where a branch stands now, and those of them that were found on record.
+        self._patched_at = ""
+        self._patches: dict[str, bool] = {}
+        self._found: set[str] = set()
 
     @property
     def recording(self) -> bool:
@@ -73,24 +83,28 @@ class Recorder:
 
     # --- replay -------------------------------------------------------------------------------------------------------
 
-    def open_recorded(self, at: datetime, asked: str) -> None:
+    def open_recorded(self, place: int, at: datetime, asked: str) -> None:
         """Begin to feed a recorded answer, on which this was asked."""
+        self.place = place
         self.at = at
         self._expected = _decode_asked(asked)
         self._taken = 0
 
-    def close_recorded(self, root: Branch | None) -> None:
-        """End it. Raises Blocked unless everything that was recorded has been asked."""
-        expected, self._expected = self._expected, None
+    def close_recorded(self, node: Parent | None) -> Asked | None:
+        """End it. Answers with what was recorded and not asked; None if everything was asked, as it should be."""
+        expected = self._expected
+        missing = None
         if expected is not None and self._taken < len(expected):
-            missing = expected[self._taken]
-            raise diverged(missing.position, missing, None, line_of(root))
+            self._pass_over(expected, None, node)
+            missing = expected[self._taken] if self._taken < len(expected) else None
+        self._expected = None
         self.place += 1
+        return missing
 
-    def open_abandoned(self, at: datetime) -> None:
+    def open_abandoned(self, place: int, at: datetime) -> None:
         """Begin to feed the last recorded answer anew, to code that may do better with it than the code that failed."""
         self.replaying = False
-        self.place += 1
+        self.place = place
         self.open_event(at)
 
     def close_abandoned(self) -> None:
@@ -99,24 +113,73 @@ class Recorder:
 
     # --- both ---------------------------------------------------------------------------------------------------------
 
-    def ask(self, asked: Asked, parent: Branch | Composite) -> Asked:
+    def ask(self, asked: Asked, parent: Parent, options: CallOptions) -> Asked:
         """Put one command on record. In replay answers with the recorded one, or raises Blocked if it is another."""
         expected = self._expected
         if expected is None:
             self._asks.append(asked)
             return asked
+        taken = self._taken
+        if taken < len(expected):
+            recorded = expected[taken]
+            if (
+                recorded.digest == asked.digest
+                and recorded.name == asked.name
+                and recorded.kind == asked.kind
+                and recorded.position == asked.position
+            ):
+                self._taken = taken + 1
+                return recorded
+        return self._ask_otherwise(expected, asked, parent, options)
+
+    def _ask_otherwise(self, expected: list[Asked], asked: Asked, parent: Parent, options: CallOptions) -> Asked:
+        """What is on record is not what is asked for, letter by letter; it may do all the same."""
+        self._pass_over(expected, asked, parent)
         if self._taken == len(expected):
             raise diverged(asked.position, None, asked, line_of(parent))
         recorded = expected[self._taken]
-        if (
-            recorded.digest != asked.digest
-            or recorded.name != asked.name
-            or recorded.kind != asked.kind
-            or recorded.position != asked.position
-        ):
+        same_place = recorded.position == asked.position and recorded.kind == asked.kind
+        same_name = recorded.name == asked.name or recorded.name in (options.formerly or ())
+        any_arguments = options.arguments == "any" or self.place < self.accept_before
+        if not (same_place and same_name and (any_arguments or recorded.digest == asked.digest)):
             raise diverged(recorded.position, recorded, asked, line_of(parent))
         self._taken += 1
         return recorded
+
+    def patched(self, change: str, place: str) -> bool:
+        """Whether the branch that has asked for ``place`` last goes the new way of a change, here and until its next
+        command: where its mark is on record, or where nothing is."""
+        if place != self._patched_at:
+            self._patched_at, self._patches = place, {}
+        known = self._patches.get(change)
+        if known is None:
+            known = self._patches[change] = self._mark(change, place)
+        return known
+
+    def _mark(self, change: str, place: str) -> bool:
+        expected = self._expected
+        if expected is None:
+            position = f"{place}+{len(self._patches) + 1}"
+            self._asks.append(Asked(position, "patch", change, self._build, self._build_seen))
+            return True
+        # Nothing is raised here, where user code would see it: what comes next, an ask or the end, finds it again.
+        taken = self._taken
+        while taken < len(expected) and (mark := expected[taken]).kind == "patch":
+            if mark.name == change and mark.position.startswith(f"{place}+"):
+                self._found.add(mark.position)
+                return True
+            taken += 1
+        return False
+
+    def _pass_over(self, expected: list[Asked], asked: Asked | None, parent: Parent | None) -> None:
+        """Go past the patches that come next on record. Raises Blocked at one that this build has to ask for."""
+        while self._taken < len(expected) and expected[self._taken].kind == "patch":
+            mark = expected[self._taken]
+            is_older = mark.deadline is not None and mark.deadline < self._build_seen
+            if mark.position not in self._found and not is_older:
+                raise not_asked_for(mark, asked, line_of(parent))
+            self._found.discard(mark.position)
+            self._taken += 1
 
     def _write(self, kind: RowKind, position: str, value: str | None, asked: str | None) -> None:
         self.rows.append(Row(self.place, kind, position, self.at, value, asked))
@@ -151,9 +214,22 @@ def diverged(position: str, recorded: Asked | None, asked: Asked | None, line: s
             now += f" at position {asked.position}"
         elif str(recorded) == str(asked):
             now += f" with other arguments (recorded digest {recorded.digest}, now {asked.digest})"
+    return _blocked(position, f"{was}, {now}", recorded, asked, line)
+
+
+def not_asked_for(mark: Asked, asked: Asked | None, line: str | None) -> Blocked:
+    """The block of a run that took the new way of a patch which this code does not know."""
+    message = (
+        f"recorded {mark} by build {mark.digest!r}, and the workflow does not ask for it; only a build that was first "
+        "seen after that one may leave it out"
+    )
+    return _blocked(mark.position, message, mark, asked, line)
+
+
+def _blocked(position: str, message: str, recorded: Asked | None, asked: Asked | None, line: str | None) -> Blocked:
     where = f" at {line}" if line else ""
     return Blocked(
-        f"position {position}: {was}, {now}{where}; {CHANGED}",
+        f"position {position}: {message}{where}; {CHANGED}",
         position=position,
         recorded=None if recorded is None else _described(recorded),
         asked=None if asked is None else _described(asked),

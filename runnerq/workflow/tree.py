@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from random import Random
+from types import FrameType
 from typing import Any, TypeAlias
 
 import msgspec
@@ -18,11 +19,11 @@ _OURS = "runnerq.workflow."
 
 
 class Leaf:
-    """A command that something outside answers: a step, a sleep, a signal, a child, an effect."""
+    """A command that something outside answers: a step, a sleep, a signal, a child, an effect, an undo."""
 
     __slots__ = ("asked", "command", "index", "parent")
 
-    def __init__(self, command: Command[Any], asked: Asked, parent: Branch | Composite, index: int) -> None:
+    def __init__(self, command: Command[Any], asked: Asked, parent: Parent, index: int) -> None:
         self.command = command
         self.asked = asked
         self.parent = parent
@@ -99,11 +100,13 @@ class Branch:
     """A generator that advances on its own, with a numbering of its own.
 
     ``waiting`` is what it waits for when it does not advance. ``pending`` says that a cancel waits for the answer of an
-    effect.
+    effect, or that the workflow has continued as new: whatever it yields now is not asked for. ``drawn_at`` is the
+    command behind which ``draws`` counts and ``rng`` was made.
     """
 
     __slots__ = (
-        "cancelled", "count", "draws", "generator", "index", "parent", "pending", "prefix", "reason", "rng", "waiting",
+        "cancelled", "count", "drawn_at", "draws", "generator", "index", "parent", "pending", "prefix", "reason", "rng",
+        "waiting",
     )  # fmt: skip
 
     generator: Generator[Any, Any, Any]
@@ -113,6 +116,7 @@ class Branch:
         self.parent = parent
         self.index = index
         self.count = 0
+        self.drawn_at = 0
         self.draws = 0
         self.rng: Random | None = None
         self.waiting: Leaf | Composite | None = None
@@ -130,7 +134,26 @@ class Branch:
         return f"{self.prefix}{self.count}"
 
 
+class Undoing:
+    """The undos of a run that is about to end with ``error``, asked for one after another, last registered first.
+
+    ``last`` is the one that was asked for last, ``open`` counts those that are not answered, ``failed`` is what the
+    last of those that failed raised.
+    """
+
+    __slots__ = ("count", "error", "failed", "last", "left", "open")
+
+    def __init__(self, error: BaseException, undos: list[Command[Any]]) -> None:
+        self.error = error
+        self.left = undos
+        self.last = undos[-1]
+        self.count = 0
+        self.open = 0
+        self.failed: BaseException | None = None
+
+
 Node: TypeAlias = Leaf | Composite | Branch
+Parent: TypeAlias = Branch | Composite | Undoing
 
 
 def take_apart(node: Node | None) -> None:
@@ -142,9 +165,11 @@ def take_apart(node: Node | None) -> None:
             take_apart(member)
 
 
-def line_of(node: Node | None) -> str | None:
-    """Where the branch that this node belongs to stands, in the user's code."""
+def line_of(node: Node | Undoing | None) -> str | None:
+    """Where the branch that this node belongs to stands, in the user's code; of undos, where the last was made."""
     while node is not None and not isinstance(node, Branch):
+        if isinstance(node, Undoing):
+            return node.last.place
         node = node.parent
     frames = [] if node is None else parked_frames(node.generator)
     return frames[-1] if frames else None
@@ -156,9 +181,13 @@ def parked_frames(generator: Any) -> list[str]:
     while (frame := getattr(generator, "gi_frame", None)) is not None:
         if frame.f_globals.get("__name__") == Command.__module__:
             break
-        found.append(f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}")
+        found.append(stands_at(frame))
         generator = generator.gi_yieldfrom
     return found
+
+
+def stands_at(frame: FrameType) -> str:
+    return f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
 
 
 def raised_at(error: BaseException) -> str | None:

@@ -3,7 +3,8 @@
 Rules
 - A fault is a replacement of text that must be there; when the code moves on, the fault moves with it.
 - ``noticed_by`` are pytest ids or files; at least one of those tests must fail.
-- A fault must be subtle: the tests of ``STILL_GREEN`` pass with it, else it would only show that broken code is broken.
+- A fault must be subtle: the tests of its ``still_green`` pass with it, else it would only show that broken code is
+  broken.
 
 m1 to m9 are those that the prototype of the statements was tried with.
 """
@@ -33,6 +34,7 @@ class Fault:
     file: str
     edits: tuple[tuple[str, str], ...]
     noticed_by: tuple[str, ...]
+    still_green: tuple[str, ...] = STILL_GREEN
 
     def put_into(self, tree: Path) -> None:
         """Change the file in this copy of the source tree."""
@@ -220,5 +222,71 @@ FAULTS = (
             ),
         ),
         noticed_by=("tests/runtime/test_stale_worker.py",),
+    ),
+)
+
+_OPENING = "tests/persistence/postgres/test_races_opening.py"
+
+
+def _sql(name: str, what: str, file: str, old: str, new: str, *noticed_by: str) -> Fault:
+    return Fault(name, what, f"{_SQL}/{file}", ((old, new),), noticed_by)
+
+
+OPENING_FAULTS = (
+    _sql(
+        "reopened-blind",
+        "a stale request opens a run that was blocked anew",
+        "reopen_runs.sql",
+        "and w.token = l.token as fits",
+        "as fits",
+        f"{_OPENING}::TestReopenAgainstItsHolder",
+    ),
+    _sql(
+        "reopened-twice",
+        "two requests open one run at once",
+        "reopen_runs.sql",
+        "from runnerq.outcome where run_id = w.run_id for update offset 0",
+        "from runnerq.outcome where run_id = w.run_id offset 0",
+        f"{_OPENING}::TestTwoReopens",
+    ),
+    _sql(
+        "reopened-numbers",
+        "signals of an opened run are numbered from the start again",
+        "reopen_runs.sql",
+        "coalesce((select max(s.number) from runnerq.signal as s where s.run_id = o.run_id), 0)",
+        "0",
+        f"{_SUITE}::TestReopenEnded::test_its_mailbox_stays_and_goes_on_in_order",
+    ),
+    _sql(
+        "generation-unchecked",
+        "a late copy of an older generation's turn is written",
+        "commit.sql",
+        " and h.generation = h.present",
+        "",
+        f"{_SUITE}::TestRenew::test_sent_again_it_is_done_and_changes_nothing",
+    ),
+    _sql(
+        "attempts-outlive",
+        "failed attempts outlive their generation",
+        "commit.sql",
+        "where d.move in ('end', 'renew')))",
+        "where d.move in ('end')))",
+        f"{_SUITE}::TestRenew::test_attempts_go_with_their_generation",
+    ),
+    _sql(
+        "faults-uncounted",
+        "the faults of workers in a row are not counted",
+        "commit.sql",
+        "coalesce(d.faults, 0) + 1",
+        "1",
+        f"{_SUITE}::TestBlocks::test_faults_of_workers_in_a_row_are_counted",
+    ),
+    _sql(
+        "reopened-orphans",
+        "a child that a person opened again is cancelled with its long ended parent",
+        "sweep_runs.sql",
+        "> coalesce(a.reopened_at, '-infinity'::timestamptz)",
+        "> '-infinity'::timestamptz",
+        f"{_SUITE}::TestReopenFamily",
     ),
 )

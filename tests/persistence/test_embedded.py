@@ -150,7 +150,8 @@ def user(folder: Path, account: Account | None) -> Iterator[Callable[..., User]]
             return started
 
         yield start
-    assert everything_ends(folder)
+    if Locks(folder / "locks").server.parent.exists():
+        assert everything_ends(folder)
 
 
 def ask(dsn: str, query: str) -> Any:

@@ -39,7 +39,7 @@ class Run:
     def __init__(self, fn: Callable[[Context], Generator[Any, Any, Any]]) -> None:
         info = Info(RUN, "order", 1, None, "q", None, RUN, 1, {}, START, 0)
         codec = Codec()
-        self.interpreter = Interpreter(Identity(info, fn, MODULES), codec)
+        self.interpreter = Interpreter(Identity(info, lambda ctx, _: fn(ctx), MODULES), codec)
         self.interpreter.begin(Started(seed="s", build="b"), START)
         self.arrivals = Arrivals()
         self.arrivals.read([], [], START, ())

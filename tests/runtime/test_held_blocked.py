@@ -15,6 +15,7 @@ from runnerq.persistence.records import BlockRecord, Status
 from runnerq.workflow.commands import Flow, Signal
 from runnerq.workflow.context import Context
 from runnerq.workflow.declare import activity, workflow
+from runnerq.workflow.journal import RULES
 from tests.runtime.stage import SOON, Stage, Tapped
 
 WORDS: Signal[str] = Signal("words", str)
@@ -77,7 +78,7 @@ async def test_code_that_asks_for_something_else_blocks_and_the_old_build_goes_o
     await run.send(WORDS, "go")
     async with stage.serving(new, build="two"):
         why = await blocked(run)
-    assert (why.position, why.builds) == ("1", ("two/1",))
+    assert (why.position, why.builds) == ("1", (f"two/{RULES}",))
     assert "note" in str(why.recorded)
     assert "add" in str(why.asked)
     assert __file__ in str(why.line)

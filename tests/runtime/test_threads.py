@@ -176,6 +176,7 @@ async def test_threads_that_were_idle_for_long_end(make: Callable[[int], Threads
 
 
 async def test_closing_ends_idle_threads_now_and_busy_ones_when_they_return(make: Callable[[int], Threads]) -> None:
+    before = set(threading.enumerate())
     threads = make(2)
     held = Held()
     busy = asyncio.create_task(call(threads, held))
@@ -185,7 +186,7 @@ async def test_closing_ends_idle_threads_now_and_busy_ones_when_they_return(make
     await until(lambda: not idle.is_alive())
     held.let_go()
     await busy
-    await until(lambda: not any(each.name.startswith("runnerq-") for each in threading.enumerate()))
+    await until(lambda: set(threading.enumerate()) <= before)
 
 
 def test_a_stuck_thread_does_not_hold_up_exit() -> None:

@@ -22,10 +22,10 @@ from runnerq.serialization.codec import Codec
 from runnerq.serialization.failures import modules_snapshot, record
 from runnerq.workflow.commands import Command
 from runnerq.workflow.context import ChildHandle, Context
-from runnerq.workflow.ending import Blocked, Raised, Returned
+from runnerq.workflow.ending import Blocked, ContinuedAsNew, End, Raised, Returned, UndoFailed
 from runnerq.workflow.identity import Identity, Info
 from runnerq.workflow.interpreter import Interpreter, Progress
-from runnerq.workflow.journal import Asked, Row, Started
+from runnerq.workflow.journal import Asked, Reopened, Row, Started
 from runnerq.workflow.tree import Leaf
 from runnerq.workflow.types import answer_type
 
@@ -71,19 +71,35 @@ def an_info(**changes: Any) -> Info:
     return msgspec.structs.replace(info, **changes)
 
 
-def an_interpreter(fn: Body, *args: Any, codec: Codec = CODEC, **known: Any) -> Interpreter:
+def an_interpreter(fn: Body, *args: Any, codec: Codec = CODEC, info: Info | None = None, **known: Any) -> Interpreter:
     """One that has not begun; ``known`` are parts of its identity."""
-    return Interpreter(Identity(an_info(), lambda ctx: fn(ctx, *args), MODULES, **known), codec)
+
+    def body(ctx: Context, arguments: str | None) -> Generator[Any, Any, Any]:
+        given = list(args) if arguments is None else msgspec.json.decode(arguments)
+        return fn(ctx, *given) if isinstance(given, list) else fn(ctx, *given["args"], **given["kwargs"])
+
+    return Interpreter(Identity(info or an_info(), body, MODULES, **known), codec)
 
 
 class Drive:
     """One run: of ``fn``, until ``code`` is replaced."""
 
-    def __init__(self, fn: Body, *args: Any, may_have_children: bool = True, codec: Codec = CODEC) -> None:
+    def __init__(
+        self,
+        fn: Body,
+        *args: Any,
+        may_have_children: bool = True,
+        codec: Codec = CODEC,
+        build: str = "b",
+        build_seen: datetime = START,
+    ) -> None:
         self.code = fn
         self.args = args
         self.codec = codec
+        self.info = an_info()
         self.may_have_children = may_have_children
+        self.build = build
+        self.build_seen = build_seen
         self.at = START
         self.rows: list[Row] = []
         self.stands: dict[int, Stand] = {}
@@ -92,7 +108,7 @@ class Drive:
         self.children: list[str] = []
         self.starts: list[str] = []
         self.published: dict[str, Any] | None = None
-        self.end: Returned | Raised | None = None
+        self.end: End | None = None
         self.blocked: Blocked | None = None
         self.run = self._fresh()
         self._event(lambda: self.run.begin(Started(seed="seed", build="b"), self.at))
@@ -145,6 +161,30 @@ class Drive:
             self._event(lambda: self.run.begin(Started(seed="seed", build="b"), self.at))
         return self
 
+    def deploy(self, fn: Body, build: str, seen: timedelta) -> Drive:
+        """Take the run up with the code of another build, first seen so long after the first one."""
+        self.build, self.build_seen = build, START + seen
+        return self.retake(fn)
+
+    def renew(self) -> Drive:
+        """Begin the next generation of a run that continues as new."""
+        assert isinstance(self.end, ContinuedAsNew), self.end or self.open
+        self.info = msgspec.structs.replace(self.info, generation=self.info.generation + 1)
+        arguments = msgspec.Raw(self.end.arguments.encode())
+        started = Started(
+            seed="next", build=self.build, arguments=arguments, began_at=self.run.began_at, state=self.run.state
+        )
+        self.at += timedelta(seconds=1)
+        self.rows = [Row(0, "started", "", self.at, msgspec.json.encode(started).decode())]
+        return self.retake()
+
+    def reopen(self, reopened: Reopened, fn: Body | None = None) -> Drive:
+        """Take the run up again behind this."""
+        self.at = max(self.at, self.rows[-1].at) + timedelta(seconds=1)
+        value = msgspec.json.encode(reopened).decode()
+        self.rows.append(Row(len(self.rows), "reopened", "", self.at, value))
+        return self.retake(fn)
+
     # --- what is seen -------------------------------------------------------------------------------------------------
 
     @property
@@ -179,7 +219,10 @@ class Drive:
     # --- checks -------------------------------------------------------------------------------------------------------
 
     def _fresh(self) -> Interpreter:
-        return an_interpreter(self.code, *self.args, may_have_children=self.may_have_children, codec=self.codec)
+        return an_interpreter(
+            self.code, *self.args, codec=self.codec, info=self.info, may_have_children=self.may_have_children,
+            build=self.build, build_seen=self.build_seen,
+        )  # fmt: skip
 
     def _event(self, feed: Callable[[], Any]) -> None:
         try:
@@ -249,6 +292,8 @@ def shown(row: Row) -> str:
     value = "" if row.value is None or row.kind == "started" else row.value
     if row.value is not None and row.value.startswith("{") and row.kind == "failed":
         value = msgspec.json.decode(row.value)["type"]
+    if row.kind == "reopened":
+        return f"reopened {value}"
     asked = " nothing kept" if row.asked is None else "".join(f" +{asked.position}" for asked in asked_in(row))
     return f"{row.kind} {row.position} {value}".replace("  ", " ").strip() + asked
 
@@ -268,10 +313,22 @@ def stand_of(run: Interpreter) -> Stand:
         frames=[(branch.place, _frames(branch.generator)) for branch in run._live],
         state=run.state,
         cancel=(run.cancel_requested, run.cancel_reason),
-        end=described(run.end.value if isinstance(run.end, Returned) else run.end and run.end.error),
+        end=_end(run.end),
         place=run.recorder.place,
         now=run.recorder.at,
     )
+
+
+def _end(end: End | None) -> Any:
+    match end:
+        case Returned(value):
+            return described(value)
+        case Raised(error):
+            return described(error)
+        case UndoFailed(error, undo):
+            return described(error), described(undo)
+        case _:
+            return end
 
 
 def _frames(generator: Any) -> list[Any]:

@@ -9,7 +9,7 @@ import pytest
 from runnerq.errors import Cancelled
 from runnerq.workflow.commands import Flow, Winner
 from runnerq.workflow.context import Context
-from tests.workflow.driver import drive
+from tests.workflow.driver import CutOff, drive
 from tests.workflow.steps import GO, Declined, Order, charge, paying, price, ship, tidy
 
 # --- branches ---------------------------------------------------------------------------------------------------------
@@ -103,6 +103,26 @@ def test_a_losing_branch_that_waits_for_a_step_gets_its_answer_first() -> None:
     assert run.run.cutting == {"1.0.1"}
     assert run.answer("1.0.1", 7).result == Winner(1, None)
     assert seen == {"cost": 7, "reason": "its race or group was decided"}
+
+
+def test_a_losing_branch_whose_step_is_cut_off_cleans_up_at_that_yield() -> None:
+    def stepping(ctx: Context) -> Any:
+        try:
+            yield ctx.step(price, "book")
+        except Cancelled as cancelled:
+            yield ctx.step(charge, "clean")
+            yield ctx.publish(reason=cancelled.reason)
+            raise
+
+    def wf(ctx: Context) -> Any:
+        return (yield ctx.race(stepping(ctx), ctx.sleep(1)))
+
+    run = drive(wf, {"1.1": None, "1.0.1": CutOff()})
+    assert run.open == {"1.0.2": "step 'charge'"}
+    assert run.run.cutting == set()
+    assert run.answer("1.0.2", 1).result == Winner(1, None)
+    assert run.published == {"reason": "its race or group was decided"}
+    assert [row.kind for row in run.rows] == ["started", "answered", "closed", "interrupted", "answered", "answered"]
 
 
 def test_what_a_losing_branch_returns_or_raises_changes_nothing() -> None:

@@ -147,7 +147,8 @@ def test_what_a_workflow_sets_in_a_contextvar_is_gone_after_a_yield() -> None:
     run.begin(Started(seed="s", build="b"), START)
     var.set("somebody else's")
     run.answer("1.0.1", "1", 1, START)
-    assert run.end == Returned(("the workflow's", "the worker's", ("the worker's", "the worker's")))
+    assert isinstance(run.end, Returned)
+    assert run.end.value == ("the workflow's", "the worker's", ("the worker's", "the worker's"))
     assert var.get() == "somebody else's"
     run.close()
 

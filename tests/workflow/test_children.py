@@ -33,13 +33,13 @@ def test_a_child_that_failed_raises_its_error_as_the_cause() -> None:
         try:
             yield ctx.child(pack, Order("book"))
         except ChildFailed as failed:
-            return failed.status, failed.__cause__
+            return failed.status, repr(failed.__cause__)
 
     failed = ChildFailed(OTHER, "pack-it", "failed", "1")
     failed.__cause__ = Declined(1)
     status, cause = drive(wf, {"1": Fails(failed)}).result
     assert status == "failed"
-    assert isinstance(cause, Declined)
+    assert cause == "Declined(1)"
 
 
 def test_spawning_answers_a_handle_at_once() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from runnerq.workflow.context import Context
 from runnerq.workflow.ending import Blocked
-from runnerq.workflow.journal import Row
+from runnerq.workflow.journal import RULES, Row
 from tests.workflow.driver import MODULES, START, Body, Drive, Fails, an_interpreter, drive, line_in
 from tests.workflow.steps import GO, Declined, Order, anything, charge, find, price, ship
 
@@ -213,12 +213,12 @@ def test_fewer_commands_of_a_branch() -> None:
     assert "at position 1.1" in block.message
 
 
-def test_fewer_commands_at_the_end_of_an_event_name_the_line_that_waits() -> None:
+def test_fewer_commands_at_the_end_of_an_event_name_the_line_by_which_their_branch_ended() -> None:
     def branch(ctx: Context) -> Any:
         yield ctx.publish(a=1)
 
     def nothing(ctx: Context) -> Any:
-        return
+        return  # nothing
         yield
 
     def wf(ctx: Context) -> Any:
@@ -228,7 +228,7 @@ def test_fewer_commands_at_the_end_of_an_event_name_the_line_that_waits() -> Non
         yield ctx.all(ctx.sleep(2), nothing(ctx))
 
     block = blocked_by(drive(wf), changed)
-    assert (block.position, block.line) == ("1.1.1", f"{line_in(changed, 'sleep')} in changed")
+    assert (block.position, block.line) == ("1.1.1", f"{line_in(nothing, '# nothing')} in nothing")
 
 
 def test_events_that_follow_from_one_must_be_the_recorded_ones() -> None:
@@ -246,7 +246,6 @@ def test_events_that_follow_from_one_must_be_the_recorded_ones() -> None:
     [
         ("answered", "7", "the workflow does not wait for that"),
         ("mark", "1", "the workflow waits for <step 'price'> there"),
-        ("reopened", "", "the workflow does not wait for that"),
         ("started", "", "the workflow does not wait for that"),
     ],
 )
@@ -270,6 +269,39 @@ def test_a_failed_row_that_is_not_followed_by_its_mark() -> None:
     rows = [msgspec.structs.replace(run.rows[0], asked=None), Row(1, "answered", "1", START, "1", "[]")]
     with pytest.raises(Blocked, match="the workflow failed on the row before it"):
         an_interpreter(original).replay(rows, START)
+
+
+def test_a_journal_of_newer_rules_is_refused_before_any_of_it_is_fed() -> None:
+    seen = []
+
+    def wf(ctx: Context) -> Any:
+        seen.append(ctx)
+        yield ctx.sleep(1)
+
+    run = drive(original, {"1": 5})
+    started = msgspec.json.decode(run.rows[0].value or "")
+    newer = msgspec.json.encode({**started, "rules": RULES + 1, "unheard": "of"}).decode()
+    rows = [msgspec.structs.replace(run.rows[0], value=newer), *run.rows[1:]]
+    rows.append(msgspec.structs.replace(rows[1], place=2, kind="unheard"))
+    with pytest.raises(Blocked, match=f"was written by rules {RULES + 1} of runnerq") as blocked:
+        an_interpreter(wf).replay(rows, START)
+    assert seen == []
+    assert not blocked.value.by_worker, "for this build; a newer worker takes it up"
+
+
+def test_a_journal_of_older_rules_reads_the_same() -> None:
+    run = drive(original, {"1": 5})
+    older = '{"seed":"seed","build":"b","rules":1,"version":1,"arguments":null}'
+    run.rows[0] = msgspec.structs.replace(run.rows[0], value=older)
+    assert run.retake().open == {"2": "sleep"}
+
+
+def test_fewer_members_started_in_an_event_name_the_line_that_waits() -> None:
+    def wf(ctx: Context, limit: int = 3) -> Any:
+        yield ctx.options(arguments="any").gather([ctx.sleep(1) for _ in range(3)], limit=limit)
+
+    block = blocked_by(drive(wf), lambda ctx: wf(ctx, 2))
+    assert (block.position, block.line) == ("1.2", f"{line_in(wf, 'gather')} in wf")
 
 
 @pytest.mark.parametrize("damage", [{"asked": "[[1"}, {"value": "{"}, {"kind": "failed", "value": "no"}])

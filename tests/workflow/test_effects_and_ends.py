@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from runnerq.errors import (
-    PayloadTooLarge,
-    RunFinished,
-)
+from runnerq.errors import EncodingError, PayloadTooLarge, RunFinished
 from runnerq.serialization.codec import Codec
 from runnerq.workflow.context import Context
+from runnerq.workflow.ending import Raised, Returned
 from tests.workflow.driver import START, Drive, Fails, an_interpreter, drive
-from tests.workflow.steps import GO, Order, charge, price, ship
+from tests.workflow.steps import GO, Declined, Order, charge, price, ship
 
 OTHER = "018f3d5e-7a0c-7c2b-8b7e-ffffffffffff"
 
@@ -139,6 +138,85 @@ def test_a_workflow_that_returns_before_its_first_yield_ends_at_once() -> None:
     assert run.written == ["started"]
 
 
+def test_a_workflow_whose_yield_is_never_reached_ends_at_once() -> None:
+    def wf(ctx: Context) -> Any:
+        return "done"
+        yield ctx.sleep(1)
+
+    run = drive(wf)
+    assert run.result == "done"
+    assert run.written == ["started"]
+
+
+def test_a_result_that_cannot_be_stored_fails_the_run_once_with_that_reason() -> None:
+    def wf(ctx: Context) -> Any:
+        yield ctx.sleep(1)
+        return {"items": [1, object()]}
+
+    run = drive(wf, {"1": None})
+    assert isinstance(run.error, EncodingError)
+    assert run.error.path == "['items'][1]"
+    assert "the result of workflow 'wf', run" in str(run.error)
+    assert run.retake().error.args == run.error.args
+
+
+def test_a_result_that_is_too_large_fails_the_run() -> None:
+    def wf(ctx: Context) -> Any:
+        yield ctx.sleep(1)
+        return "x" * 2000
+
+    assert isinstance(Drive(wf, codec=Codec(1000)).answer("1").error, PayloadTooLarge)
+
+
+def test_a_result_is_told_with_its_json() -> None:
+    def wf(ctx: Context) -> Any:
+        yield ctx.sleep(1)
+        return Order("book")
+
+    end = drive(wf, {"1": None}).end
+    assert isinstance(end, Returned)
+    assert (end.value, end.text) == (Order("book"), '{"item":"book","count":1}')
+
+
+def test_a_failure_is_raised_from_its_record_as_a_new_and_equal_exception_each_time() -> None:
+    def wf(ctx: Context) -> Any:
+        try:
+            yield ctx.step(charge, 1)
+        except Declined as declined:
+            new = not hasattr(declined, "marked")
+            declined.marked = True  # type: ignore[attr-defined]
+            yield ctx.sleep(1)
+            return [new, declined.code, declined.__notes__, repr(declined.__cause__)]
+
+    thrown = Declined(7)
+    thrown.__cause__ = ValueError("because")
+    thrown.add_note("noted")
+    # Each event replays all prefixes: a failure that was kept would be marked by then.
+    run = drive(wf, {"1": Fails(thrown)}).retake()
+    assert run.answer("2").result == [True, 7, ["noted"], "ValueError('because')"]
+    assert not hasattr(thrown, "marked")
+
+
+def test_a_return_and_a_cancel_in_one_turn_are_decided_by_the_order_of_the_journal() -> None:
+    def wf(ctx: Context) -> Any:
+        yield ctx.signal(GO)
+        return "returned"
+
+    first_the_answer = Drive(wf)
+    first_the_answer.run.answer("1", '{"item":"a"}', Order("a"), START)
+    first_the_answer.run.cancel("late", START)
+    progress = first_the_answer.run.collect()
+    assert [row.kind for row in progress.rows] == ["answered"]
+    assert isinstance(progress.end, Returned)
+
+    first_the_cancel = Drive(wf)
+    first_the_cancel.run.cancel("first", START)
+    assert not first_the_cancel.run.answer("1", '{"item":"a"}', Order("a"), START)
+    progress = first_the_cancel.run.collect()
+    assert [row.kind for row in progress.rows] == ["cancel"]
+    assert isinstance(progress.end, Raised)
+
+
 def test_an_answer_for_what_is_not_waited_for_is_ignored_and_counted() -> None:
     def wf(ctx: Context) -> Any:
         yield ctx.step(price, "book")
@@ -163,7 +241,7 @@ def test_only_a_generators_own_stop_means_that_it_is_done() -> None:
     assert "StopIteration" in str(error)
 
 
-@pytest.mark.parametrize("error", [SystemExit, GeneratorExit, ValueError])
+@pytest.mark.parametrize("error", [SystemExit, GeneratorExit, CancelledError, ValueError])
 def test_what_is_raised_ends_the_run_and_nothing_else(error: type[BaseException]) -> None:
     def wf(ctx: Context) -> Any:
         yield ctx.sleep(1)

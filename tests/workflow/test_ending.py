@@ -49,6 +49,13 @@ def test_a_fault_raised_while_a_recorded_failure_is_handled_is_no_fault_of_the_c
     assert not is_code_fault(error)
 
 
+def test_a_group_of_nothing_but_faults_of_the_code_is_one() -> None:
+    fault = ExceptionGroup("two", [TypeError("a"), ExceptionGroup("inner", [KeyError("b")])])
+    assert is_code_fault(fault)
+    assert not is_code_fault(ExceptionGroup("two", [TypeError("a"), ValueError("b")]))
+    assert not is_code_fault(ExceptionGroup("two", [TypeError("a"), recorded(TypeError("b"), exhausted=False)]))
+
+
 def test_a_group_is_looked_into() -> None:
     group = ExceptionGroup("two", [ValueError("a"), recorded(ValueError("b"), exhausted=True)])
     assert is_exhausted(group)

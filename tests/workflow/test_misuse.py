@@ -21,6 +21,10 @@ from tests.workflow.steps import GO, anything, price, ship
 async def a_coroutine_function() -> None: ...
 
 
+CLOSED = asyncio.new_event_loop()
+CLOSED.close()
+
+
 def a_branch(ctx: Context) -> Any:
     yield ctx.sleep(1)
 
@@ -58,7 +62,7 @@ def said(make: Callable[[Context], Any]) -> str:
         (a_branch, "write `yield from` before it"),
         (lambda ctx: a_coroutine_function(), "give the function to ctx.step, without calling it"),
         (lambda ctx: price, "price, a function, where a command is expected: use ctx.step(...)"),
-        (lambda ctx: asyncio.Future(loop=asyncio.new_event_loop()), "Future, to be awaited"),
+        (lambda ctx: asyncio.Future(loop=CLOSED), "Future, to be awaited"),
         (lambda ctx: Context().sleep(1), "belongs to another run's context"),
     ],
 )

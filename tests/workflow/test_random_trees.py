@@ -9,11 +9,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from runnerq.errors import Cancelled
+from runnerq.serialization.failures import record
 from runnerq.workflow.commands import Winner
 from runnerq.workflow.context import Context
+from runnerq.workflow.ending import ContinuedAsNew, Raised, UndoFailed
+from runnerq.workflow.forking import before_answer, forked, open_children
+from runnerq.workflow.journal import Row
+from runnerq.workflow.reopening import effective, reopening, undo_began
 from runnerq.workflow.wants import wants
-from tests.workflow.driver import CutOff, Drive, Fails, asked_in
+from tests.workflow.driver import MODULES, CutOff, Drive, Fails, an_info, asked_in
 from tests.workflow.steps import GO, Declined, Order, anything, ship
+
+FORK_ID = "018f3d5e-7a0c-7c2b-8b7e-000000000001"
 
 
 class One(msgspec.Struct, frozen=True):
@@ -38,6 +45,8 @@ class Line(msgspec.Struct, frozen=True):
     catches: bool
     cleans: bool
     raises: bool
+    undoes: bool
+    patched: bool
 
 
 def composites(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
@@ -47,6 +56,8 @@ def composites(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         catches=st.booleans(),
         cleans=st.booleans(),
         raises=st.sampled_from([False, False, False, True]),
+        undoes=st.sampled_from([False, False, False, True]),
+        patched=st.booleans(),
     )
     return st.builds(
         Many,
@@ -61,7 +72,7 @@ KINDS = ["step", "step", "sleep", "signal", "child", "spawn", "publish", "send",
 COMMANDS = st.recursive(st.builds(One, kind=st.sampled_from(KINDS)), composites, max_leaves=8)
 WORKFLOWS = st.builds(
     Line, commands=st.lists(COMMANDS, min_size=1, max_size=4).map(tuple), catches=st.booleans(), cleans=st.booleans(),
-    raises=st.just(False),
+    raises=st.booleans(), undoes=st.booleans(), patched=st.booleans(),
 )  # fmt: skip
 
 
@@ -91,6 +102,10 @@ def made(ctx: Context, what: Any) -> Any:
 def walked(ctx: Context, line: Line) -> Any:
     seen: list[Any] = []
     for command in line.commands:
+        if line.undoes:
+            ctx.compensate(anything, len(seen))
+        if line.patched:
+            seen.append(ctx.patched("other way"))
         try:
             seen.append(shown((yield made(ctx, command))))
         except Declined as error:
@@ -126,6 +141,55 @@ def shown(value: Any) -> Any:
 @given(line=WORKFLOWS, data=st.data())
 def test_any_workflow_stands_alike_after_any_prefix_of_its_journal(line: Line, data: st.DataObject) -> None:
     run = Drive(lambda ctx: walked(ctx, line))
+    answered(run, data)
+    positions = [asked.position for row in run.rows for asked in asked_in(row)]
+    assert len(positions) == len(set(positions))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(line=WORKFLOWS, data=st.data())
+def test_any_workflow_that_ended_badly_is_opened_again_and_goes_on(line: Line, data: st.DataObject) -> None:
+    run = Drive(lambda ctx: walked(ctx, line))
+    for _ in range(3):
+        answered(run, data)
+        match run.end:
+            case UndoFailed(error):
+                reopened = reopening(run.rows, record(error, MODULES, retryable=True))
+            case Raised(error) if not undo_began(run.rows) and not isinstance(error, Cancelled):
+                reopened = reopening(run.rows, record(error, MODULES, retryable=True))
+            case _:
+                return
+        run.reopen(reopened)
+        assert run.blocked is None
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(line=WORKFLOWS, data=st.data())
+def test_any_workflow_is_forked_from_any_of_its_entries(line: Line, data: st.DataObject) -> None:
+    run = Drive(lambda ctx: walked(ctx, line))
+    answered(run, data)
+    own = [asked.position for row in run.rows for asked in asked_in(row) if asked.kind != "undo"]
+    if not own:
+        return
+    position = data.draw(st.sampled_from(own), label="forked from")
+    rows = before_answer(run.rows, position)
+    new = {child: f"018f3d5e-7a0c-7c2b-8b7e-1{index:011}" for index, child in enumerate(open_children(rows))}
+    fork = Drive(run.code)
+    fork.info, fork.at, fork.children = an_info(id=FORK_ID), run.at, []
+    fork.rows = list(forked(rows, new, run.at))
+    fork.retake()
+    assert fork.blocked is None
+    assert _answers(fork.rows) == _answers(run.rows)[: len(_answers(fork.rows))]
+    answered(fork, data)
+
+
+def _answers(rows: list[Row]) -> list[tuple[str, str, str | None]]:
+    fed = effective(rows)
+    return [(row.kind, row.position, row.value) for row in fed if row.kind not in ("started", "mark")]
+
+
+def answered(run: Drive, data: st.DataObject) -> None:
+    """Answer what is open until the run has ended, in any order, with a cancel among it."""
     cancels_at = data.draw(st.sampled_from([None, None, 0, 1, 2, 4]), label="cancels after")
     events = 0
     while run.open:
@@ -141,8 +205,7 @@ def test_any_workflow_stands_alike_after_any_prefix_of_its_journal(line: Line, d
             run.retake()
     assert run.blocked is None
     assert run.end is not None
-    positions = [asked.position for row in run.rows for asked in asked_in(row)]
-    assert len(positions) == len(set(positions))
+    assert not isinstance(run.end, ContinuedAsNew)
 
 
 def answers_to(run: Drive, position: str) -> st.SearchStrategy[Any]:
@@ -151,6 +214,6 @@ def answers_to(run: Drive, position: str) -> st.SearchStrategy[Any]:
     answers: list[Any] = [value, value]
     if kind != "sleep":
         answers.append(Fails(Declined(3)))
-    if position in run.run.cutting:
+    if position in run.run.cutting or kind == "undo":
         answers.append(CutOff())
     return st.sampled_from(answers)

@@ -47,7 +47,8 @@ class Open:
 
     ``left`` is the token under which a turn last parked the run or gave it back, so that the same turn, sent again, is
     known. ``needs`` counts down from ``park.needs``. ``parked`` is the inbox count of the park, ``cancelled`` that of a
-    requested cancel.
+    requested cancel. ``faults`` counts blocks in a row by a fault of the worker; ``reopened_at`` is set once it was
+    opened again.
     """
 
     run_id: str
@@ -65,6 +66,8 @@ class Open:
     cancel: str | None = None
     cancelled: int = 0
     crashes: int = 0
+    faults: int = 0
+    reopened_at: datetime | None = None
 
 
 @dataclass(slots=True)
@@ -101,6 +104,7 @@ class Book:
     blocks: dict[str, BlockRecord] = field(default_factory=dict)
     states: dict[str, str] = field(default_factory=dict)
     workers: dict[int, Worker] = field(default_factory=dict)
+    builds: dict[str, datetime] = field(default_factory=dict)
     definitions: dict[tuple[Kind, str, int], Definition] = field(default_factory=dict)
     swept_to: str = ""
     last_mail: int = 0

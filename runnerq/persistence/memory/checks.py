@@ -7,12 +7,19 @@ from collections.abc import Iterable
 from typing import NoReturn
 
 from runnerq.errors import StorageRefused
-from runnerq.persistence.records import Attempt, End, NewRun, NewSignal, Park, Stuck, Turn
+from runnerq.persistence.records import Attempt, End, NewRun, NewSignal, Park, Renew, Stuck, Turn
+from runnerq.workflow.journal import Row
 
 
 def check_run(run: NewRun) -> None:
     _check_names(run.name, run.queue, run.key)
     _check_payloads(run.input, run.metadata, run.options)
+    for row in run.rows:
+        check_row(row)
+
+
+def check_row(row: Row) -> None:
+    _check_payloads(row.value, row.asked)
 
 
 def check_signal(signal: NewSignal) -> None:
@@ -23,7 +30,7 @@ def check_signal(signal: NewSignal) -> None:
 def check_turn(turn: Turn) -> None:
     """Refuse the turn before any of it is written."""
     for row in turn.rows:
-        _check_payloads(row.value, row.asked)
+        check_row(row)
     for child in turn.children:
         check_run(child)
     _check_attempts(turn.attempts)
@@ -34,6 +41,8 @@ def check_turn(turn: Turn) -> None:
             _check_names(reason)
         case Park(signals=signals):
             _check_names(*signals)
+        case Renew(started=started):
+            check_row(started)
         case Stuck() as stuck:
             _check_names(stuck.message, stuck.build, stuck.recorded, stuck.asked, stuck.line, stuck.traceback)
         case _:

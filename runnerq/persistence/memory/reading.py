@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from itertools import islice
 
 from runnerq.persistence.memory.book import Book, Open
 from runnerq.persistence.records import (
@@ -63,6 +64,7 @@ def _take(book: Book, row: Open, request: ClaimRequest, now: datetime) -> Claime
         options=new.options,
         generation=run.generation,
         crashes=row.crashes,
+        faults=row.faults,
         cancel=row.cancel,
         seen=row.inbox,
         resumed=resumed,
@@ -155,6 +157,7 @@ def record(book: Book, run_id: str, now: datetime) -> RunRecord:
         started=first.value if first is not None else None,
         waiting_signals=waiting.park.signals if waiting is not None else (),
         waiting_children=waiting.park.children or () if waiting is not None else (),
+        stack=waiting.park.stack if waiting is not None else (),
         input=new.input,
         metadata=new.metadata,
         options=new.options,
@@ -175,6 +178,13 @@ def list_runs(book: Book, where: RunFilter, limit: int, before: str | None, now:
         if (before is None or run_id < before) and _matches(book, run_id, where, now):
             found.append(record(book, run_id, now))
     return found
+
+
+def open_runs(book: Book, names: frozenset[str], limit: int, after: str | None, now: datetime) -> list[RunRecord]:
+    """Workflow runs of these names, oldest first."""
+    news = (book.runs[run_id].new for run_id in sorted(book.open) if after is None or run_id > after)
+    wanted = (new.id for new in news if new.kind == "workflow" and new.name in names)
+    return [record(book, run_id, now) for run_id in islice(wanted, limit)]
 
 
 def _matches(book: Book, run_id: str, where: RunFilter, now: datetime) -> bool:

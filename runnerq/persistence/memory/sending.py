@@ -1,4 +1,4 @@
-"""What is sent to a run from outside: signals and cancels."""
+"""What is sent to a run from outside: signals, cancels, and its end."""
 
 from __future__ import annotations
 
@@ -48,4 +48,21 @@ def cancel(book: Book, run_id: str, reason: str | None, now: datetime) -> Sent:
     row.cancelled = row.inbox
     if row.state == "waiting" or (row.state == "pending" and row.due_at is not None):
         book.make_ready(row, now)
+    return Sent.SENT
+
+
+def terminate(book: Book, run_id: str, now: datetime) -> Sent:
+    """End the run at once, whoever holds it."""
+    if run_id not in book.runs:
+        return Sent.UNKNOWN
+    row = book.open.get(run_id)
+    if row is None:
+        return Sent.FINISHED
+    if row.worker_id is not None:
+        book.heard.workers.add(row.worker_id)
+    # The end is nobody's turn, so that what the holder still sends is lost.
+    row.token = 0
+    asked = row.cancel is not None
+    outcome = Outcome(run_id=run_id, status="cancelled", ended_at=now, reason="terminated", cancel_requested=asked)
+    book.end(outcome, now)
     return Sent.SENT

@@ -53,6 +53,8 @@ def _create(book: Book, new: NewRun, now: datetime) -> None:
     row = Open(run_id=new.id, state="pending", rank=rank(new.priority, due_at or now), due_at=due_at)
     book.open[new.id] = row
     book.boxes[new.id] = Box()
+    if new.rows:
+        book.journals[new.id, 1] = {row.place: row for row in new.rows}
     if new.key is not None:
         book.keys[new.name, new.key] = new.id
     if new.parent_id is not None:

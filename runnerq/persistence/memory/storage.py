@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from datetime import datetime
 
 from runnerq.clock import Clock, SystemClock
-from runnerq.persistence.memory import reading, sending, starting, turns, upkeep
+from runnerq.persistence.memory import reading, reopening, sending, starting, upkeep
 from runnerq.persistence.memory.book import Book, Worker
-from runnerq.persistence.memory.checks import check_run, check_signal, check_turn
+from runnerq.persistence.memory.checks import check_row, check_run, check_signal, check_turn
+from runnerq.persistence.memory.turns import write
 from runnerq.persistence.memory.wakeups import Heard, Wakeups
 from runnerq.persistence.records import (
     Ask,
@@ -20,11 +21,14 @@ from runnerq.persistence.records import (
     Definition,
     Inbox,
     Journal,
+    Mail,
     NewRun,
     NewSignal,
     Outcome,
     Pulse,
     Reaped,
+    Registered,
+    Reopen,
     RunFilter,
     RunRecord,
     Sent,
@@ -86,11 +90,11 @@ class MemoryStorage:
             runs = reading.claim(book, request, now)
             return Claim(runs=runs, now=now, next_due=reading.next_due(book))
 
-    async def commit(self, turns_: Sequence[Turn]) -> list[Verdict]:
-        for turn in turns_:
+    async def commit(self, turns: Sequence[Turn]) -> list[Verdict]:
+        for turn in turns:
             check_turn(turn)
         with self.writing() as (book, now):
-            return [turns.write(book, turn, now) for turn in turns_]
+            return [write(book, turn, now) for turn in turns]
 
     async def inbox(self, asks: Sequence[Ask]) -> list[Inbox]:
         with self._reading() as (book, now):
@@ -106,6 +110,18 @@ class MemoryStorage:
     async def cancel(self, run_ids: Sequence[str], reason: str | None = None) -> list[Sent]:
         with self.writing() as (book, now):
             return [sending.cancel(book, run_id, reason, now) for run_id in run_ids]
+
+    async def terminate(self, run_ids: Sequence[str]) -> list[Sent]:
+        with self.writing() as (book, now):
+            return [sending.terminate(book, run_id, now) for run_id in run_ids]
+
+    async def reopen(self, reopen: Reopen) -> bool:
+        everything = reopening.all_of(reopen)
+        for each in everything:
+            if each.row is not None:
+                check_row(each.row)
+        with self.writing() as (book, now):
+            return reopening.reopen(book, everything, now)
 
     async def release(self, worker_id: int, held: Sequence[int]) -> int:
         with self.writing() as (book, _):
@@ -127,12 +143,12 @@ class MemoryStorage:
         with self.writing() as (book, now):
             return upkeep.unblock(book, build, frozenset(served), limit, now)
 
-    async def register(self, worker: WorkerRow, definitions: Sequence[Definition]) -> datetime:
+    async def register(self, worker: WorkerRow, definitions: Sequence[Definition]) -> Registered:
         with self.writing() as (book, now):
             book.workers[worker.id] = Worker(row=worker, beat_at=now)
             for definition in definitions:
                 book.definitions[definition.kind, definition.name, definition.version] = definition
-            return now
+            return Registered(now=now, build_seen=book.builds.setdefault(worker.build, now))
 
     async def reap(self, worker_id: int, token: int, limit: int) -> list[Reaped]:
         with self.writing() as (book, now):
@@ -164,9 +180,17 @@ class MemoryStorage:
         with self._reading() as (book, _):
             return book.states.get(run_id)
 
+    async def mailbox(self, run_id: str) -> list[Mail]:
+        with self._reading() as (book, _):
+            return list(reading.signals(book, run_id)) if run_id in book.boxes else []
+
     async def list_runs(self, where: RunFilter, limit: int, before: str | None) -> list[RunRecord]:
         with self._reading() as (book, now):
             return reading.list_runs(book, where, limit, before, now)
+
+    async def open_runs(self, names: Sequence[str], limit: int, after: str | None) -> list[RunRecord]:
+        with self._reading() as (book, now):
+            return reading.open_runs(book, frozenset(names), limit, after, now)
 
     async def definitions(self, name: str) -> list[Definition]:
         with self._reading() as (book, _):

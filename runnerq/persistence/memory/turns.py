@@ -14,7 +14,8 @@ from typing import assert_never
 
 from runnerq.persistence.memory.book import Book, Open
 from runnerq.persistence.memory.starting import start_child
-from runnerq.persistence.records import Back, BlockRecord, End, Going, Outcome, Park, Stuck, Turn, Verdict
+from runnerq.persistence.records import Back, BlockRecord, End, Going, Outcome, Park, Renew, Stuck, Turn, Verdict
+from runnerq.workflow.journal import Row
 
 
 def write(book: Book, turn: Turn, now: datetime) -> Verdict:
@@ -24,12 +25,16 @@ def write(book: Book, turn: Turn, now: datetime) -> Verdict:
         return Verdict.DONE if book.ended_by.get(turn.run_id) == turn.token else Verdict.LOST
     if row.token != turn.token or row.state != "running":
         return Verdict.DONE if row.left == turn.token else Verdict.LOST
+    present = book.runs[turn.run_id].generation
+    if turn.generation != present:
+        # One of an earlier generation was written before the renewal that ended it.
+        return Verdict.DONE if turn.generation < present else Verdict.LOST
     _write_rows(book, turn)
     _take_signals(book, turn)
     for child in turn.children:
         start_child(book, child, now)
     if turn.recovered:
-        row.crashes = 0
+        row.crashes = row.faults = 0
     if turn.published is not None:
         book.states[turn.run_id] = turn.published
         book.heard.runs.add(turn.run_id)
@@ -40,8 +45,6 @@ def write(book: Book, turn: Turn, now: datetime) -> Verdict:
 
 
 def _write_rows(book: Book, turn: Turn) -> None:
-    run = book.runs[turn.run_id]
-    run.generation = max(run.generation, turn.generation)
     if turn.rows:
         journal = book.journals.setdefault((turn.run_id, turn.generation), {})
         for entry in turn.rows:
@@ -74,6 +77,8 @@ def _move(book: Book, row: Open, turn: Turn, now: datetime) -> Verdict:
             _block(book, row, stuck, now)
         case End() as end:
             _end(book, row, end, now)
+        case Renew(started=started):
+            _renew(book, turn, started)
         case _:
             assert_never(turn.move)
     return Verdict.DONE
@@ -88,6 +93,7 @@ def _park(book: Book, row: Open, park: Park, now: datetime) -> None:
     row.due_at = park.due_at
     row.parked_at = now
     row.parked = row.inbox
+    row.faults = 0
     book.heard.runs.add(row.run_id)
 
 
@@ -108,6 +114,7 @@ def _block(book: Book, row: Open, stuck: Stuck, now: datetime) -> None:
     row.left = row.token
     row.worker_id = None
     row.due_at = None
+    row.faults = row.faults + 1 if stuck.build is None else 0
     known = book.blocks.get(row.run_id)
     builds = known.builds if known is not None else ()
     if stuck.build is not None and stuck.build not in builds:
@@ -138,3 +145,11 @@ def _end(book: Book, row: Open, end: End, now: datetime) -> None:
         cancel_requested=end.cancel_requested or row.cancel is not None,
     )
     book.end(outcome, now)
+
+
+def _renew(book: Book, turn: Turn, started: Row) -> None:
+    run = book.runs[turn.run_id]
+    run.generation = turn.generation + 1
+    book.journals[turn.run_id, run.generation] = {started.place: started}
+    book.attempts.pop(turn.run_id, None)
+    book.heard.runs.add(turn.run_id)

@@ -156,7 +156,9 @@ def _wake_is_there(book: Book, row: Open) -> bool:
 def _left_behind(book: Book, run_id: str) -> bool:
     """Whether its parent has ended, and wanted it cancelled then."""
     new = book.runs[run_id].new
-    if new.parent_id is None or new.parent_id not in book.outcomes:
+    parent = book.outcomes.get(new.parent_id) if new.parent_id is not None else None
+    reopened_at = book.open[run_id].reopened_at
+    if parent is None or (reopened_at is not None and reopened_at >= parent.ended_at):
         return False
     options = json.loads(new.options) if new.options is not None else None
     return not isinstance(options, dict) or options.get("parent_close") != "abandon"

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, assert_never
 import msgspec
 
 from runnerq.errors import StorageRefused
-from runnerq.persistence.records import MANY_CHILDREN, Back, End, Going, NewRun, Park, Stuck, Turn
+from runnerq.persistence.records import MANY_CHILDREN, Back, End, Going, NewRun, Park, Renew, Reopen, Stuck, Turn
 
 Parameters: TypeAlias = list[Any]
 
@@ -46,17 +46,19 @@ class _Turn(msgspec.Struct, omit_defaults=True):
     needs: int = 0
     signals: Sequence[str] = ()
     children: Sequence[str] | None = None
+    stack: Sequence[str] = ()
     stuck: _Stuck | None = None
     consumed: Sequence[int] = ()
     settled: Sequence[str] = ()
 
 
-class _Row(msgspec.Struct, frozen=True, gc=False):
+class _Row(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     turn: int
     place: int
     at: datetime
     kind: str
     position: str
+    next: bool = False
 
 
 class _HeldRow(msgspec.Struct, frozen=True, gc=False):
@@ -133,15 +135,16 @@ def only_moves(turn: Turn) -> bool:
 
 def plain_parameters(turns: Sequence[Turn]) -> Parameters:
     """For commit_plain; the turns are in the order of their runs."""
-    rows = [(place, row) for place, turn in enumerate(turns, 1) for row in turn.rows]
+    rows = [(place, row, False) for place, turn in enumerate(turns, 1) for row in turn.rows]
+    rows += [(place, turn.move.started, True) for place, turn in enumerate(turns, 1) if isinstance(turn.move, Renew)]
     ends = [turn.move if isinstance(turn.move, End) else None for turn in turns]
     return [
         _json([_turn(turn) for turn in turns]),
         [end and end.result for end in ends],
         [end and end.error for end in ends],
-        _json([_Row(place, row.place, row.at, row.kind, row.position) for place, row in rows]),
-        [row.value for _, row in rows],
-        [row.asked for _, row in rows],
+        _json([_Row(place, row.place, row.at, row.kind, row.position, begins) for place, row, begins in rows]),
+        [row.value for _, row, _ in rows],
+        [row.asked for _, row, _ in rows],
     ]
 
 
@@ -160,8 +163,35 @@ def commit_parameters(turns: Sequence[Turn]) -> Parameters:
 
 
 def start_parameters(runs: Sequence[NewRun]) -> Parameters:
-    """For start_runs.sql."""
+    """For start_runs_plain."""
     return _runs(runs, [0] * len(runs))
+
+
+def copying_parameters(runs: Sequence[NewRun]) -> Parameters:
+    """For start_runs.sql: runs that begin with a journal."""
+    rows = [(place, row) for place, run in enumerate(runs, 1) for row in run.rows]
+    return [
+        *start_parameters(runs),
+        _json([_Row(place, row.place, row.at, row.kind, row.position) for place, row in rows]),
+        [row.value for _, row in rows],
+        [row.asked for _, row in rows],
+    ]
+
+
+def reopen_parameters(everything: Sequence[Reopen]) -> Parameters:
+    """For reopen_runs.sql."""
+    rows = [each.row for each in everything]
+    return [
+        [each.run_id for each in everything],
+        [each.generation for each in everything],
+        [each.status for each in everything],
+        [row and row.place for row in rows],
+        [row and row.at for row in rows],
+        [row and row.kind for row in rows],
+        [row and row.position for row in rows],
+        [row and row.value for row in rows],
+        [row and row.asked for row in rows],
+    ]
 
 
 def plain(text: str, what: str) -> str:
@@ -214,6 +244,7 @@ def _turn(turn: Turn) -> _Turn:
             document.signals = [plain(channel, "the channel") for channel in park.signals]
             many = park.children is None or len(park.children) > MANY_CHILDREN
             document.children = None if many else park.children
+            document.stack = [readable(line) or "" for line in park.stack] or ()
         case Back() as back:
             document.move = "back"
             document.due_at = back.due_at
@@ -225,6 +256,8 @@ def _turn(turn: Turn) -> _Turn:
             document.status = end.status
             document.reason = readable(end.reason)
             document.cancel_requested = end.cancel_requested
+        case Renew():
+            document.move = "renew"
         case _ as never:
             assert_never(never)
     return document

@@ -11,7 +11,7 @@ import msgspec
 from runnerq.persistence.postgres import rows
 from runnerq.persistence.postgres.core import Core
 from runnerq.persistence.postgres.lending import Record
-from runnerq.persistence.records import BlockRecord, Definition, Journal, Outcome, RunFilter, RunRecord, Status
+from runnerq.persistence.records import BlockRecord, Definition, Journal, Mail, Outcome, RunFilter, RunRecord, Status
 
 
 class Queries(Core):
@@ -47,6 +47,12 @@ class Queries(Core):
         found = await self._read("read_state", run_id)
         return found[0]["value"] if found else None
 
+    async def mailbox(self, run_id: str) -> list[Mail]:
+        return [
+            Mail(record["number"], record["number"], record["at"], record["channel"], record["value"])
+            for record in await self._read("read_mailbox", run_id)
+        ]
+
     async def list_runs(self, where: RunFilter, limit: int, before: str | None) -> list[RunRecord]:
         found = await self._connections.fetch_fresh(
             self._statements["list_runs"],
@@ -63,6 +69,9 @@ class Queries(Core):
             where.until,
         )
         return [rows.run(record) for record in found]
+
+    async def open_runs(self, names: Sequence[str], limit: int, after: str | None) -> list[RunRecord]:
+        return [rows.run(record) for record in await self._read("read_open_runs", list(names), limit, after)]
 
     async def definitions(self, name: str) -> list[Definition]:
         return [rows.definition(record) for record in await self._read("read_definitions", name)]

@@ -10,11 +10,13 @@ from runnerq.persistence.postgres.core import Core
 from runnerq.persistence.postgres.documents import (
     append_parameters,
     commit_parameters,
+    copying_parameters,
     only_moves,
     only_rows,
     plain,
     plain_parameters,
     readable,
+    reopen_parameters,
     start_parameters,
 )
 from runnerq.persistence.postgres.floors import Place
@@ -28,6 +30,8 @@ from runnerq.persistence.records import (
     NewRun,
     NewSignal,
     Park,
+    Renew,
+    Reopen,
     Sent,
     StartReply,
     Stuck,
@@ -49,9 +53,12 @@ class RunWrites(Core):
         unique = {run.id: run for run in runs}
         if not unique:
             return []
-        records = await self._connections.fetch(
-            self._statements["start_runs"], *start_parameters(list(unique.values()))
-        )
+        news = list(unique.values())
+        if any(run.rows for run in news):
+            statement, parameters = self._statements["start_runs"], copying_parameters(news)
+        else:
+            statement, parameters = self._statements["start_runs_plain"], start_parameters(news)
+        records = await self._connections.fetch(statement, *parameters)
         replies = {
             given: StartReply(id=record["id"], created=record["created"], refused=record["refused"])
             for given, record in zip(unique, records, strict=True)
@@ -127,14 +134,30 @@ class RunWrites(Core):
         return [Sent(record["sent"]) for record in records]
 
     async def cancel(self, run_ids: Sequence[str], reason: str | None = None) -> list[Sent]:
-        unique = list(dict.fromkeys(run_ids))
-        if not unique:
-            return []
-        records = await self._connections.fetch(self._statements["cancel_runs"], unique, readable(reason))
-        ended = [record["run_id"] for record in records if record["ended"]]
-        self._changes.tell(_wake(records, ("ready_queue", "parent_queue"), ("worker_id", "parent_worker"), ended))
-        answers = {record["run_id"]: Sent(record["sent"]) for record in records}
-        return [_again(answers, run_id) for run_id in run_ids]
+        answers: dict[str, Sent] = {}
+        left = list(dict.fromkeys(run_ids))
+        while left:
+            records = await self._connections.fetch(self._statements["cancel_runs"], left, readable(reason))
+            ended = [record["run_id"] for record in records if record["ended"]]
+            self._changes.tell(_wake(records, ("ready_queue", "parent_queue"), ("worker_id", "parent_worker"), ended))
+            left = _answered(records, answers)
+        return [_once(answers, run_id, Sent.DUPLICATE) for run_id in run_ids]
+
+    async def terminate(self, run_ids: Sequence[str]) -> list[Sent]:
+        answers: dict[str, Sent] = {}
+        left = list(dict.fromkeys(run_ids))
+        while left:
+            records = await self._connections.fetch(self._statements["terminate_runs"], left)
+            ended = [record["run_id"] for record in records if record["sent"] == "sent"]
+            self._changes.tell(_wake(records, ("parent_queue",), ("worker_id", "parent_worker"), ended))
+            left = _answered(records, answers)
+        return [_once(answers, run_id, Sent.FINISHED) for run_id in run_ids]
+
+    async def reopen(self, reopen: Reopen) -> bool:
+        everything = _all_of(reopen)
+        records = await self._connections.fetch(self._statements["reopen_runs"], *reopen_parameters(everything))
+        self._changes.tell(_wake(records, ("queue",), (), (record["run_id"] for record in records)))
+        return len(records) > 0
 
     async def _claim(
         self, request: ClaimRequest, places: Sequence[Place | None], limit: int, candidates: int
@@ -217,7 +240,8 @@ class RunWrites(Core):
             [turn.run_id for turn in turns],
             [turn.token for turn in turns],
             [turn.generation for turn in turns],
-            [turn.rows[0].place if turn.rows else None for turn in turns],
+            [turn.generation + isinstance(turn.move, Renew) for turn in turns],
+            [_first_place(turn) for turn in turns],
         )
         return {record["run_id"]: Verdict(record["verdict"]) for record in records}
 
@@ -231,18 +255,36 @@ def _may_wait(turn: Turn) -> bool:
     return any(child.key is not None for child in turn.children)
 
 
+def _first_place(turn: Turn) -> int | None:
+    """A place that the turn has written if it was written: a renewal's is in the generation that it begins."""
+    if isinstance(turn.move, Renew):
+        return turn.move.started.place
+    return turn.rows[0].place if turn.rows else None
+
+
 def _shows(turn: Turn, verdict: Verdict) -> bool:
     """Whether the turn changed what a handle can see."""
-    moved = verdict is Verdict.DONE and isinstance(turn.move, Park | Stuck | End)
+    moved = verdict is Verdict.DONE and isinstance(turn.move, Park | Stuck | End | Renew)
     return moved or turn.published is not None
 
 
-def _again(answers: dict[str, Sent], run_id: str) -> Sent:
-    """The answer; a request given twice is a duplicate the second time."""
+def _answered(records: Sequence[Record], answers: dict[str, Sent]) -> list[str]:
+    """Put down the answers; what is to be asked again, because a parent ended or was opened again meanwhile."""
+    answers |= {record["run_id"]: Sent(record["sent"]) for record in records if record["sent"] != "again"}
+    return [record["run_id"] for record in records if record["sent"] == "again"]
+
+
+def _once(answers: dict[str, Sent], run_id: str, then: Sent) -> Sent:
+    """The answer; what is given twice hears the other one the second time."""
     answer = answers[run_id]
     if answer is Sent.SENT:
-        answers[run_id] = Sent.DUPLICATE
+        answers[run_id] = then
     return answer
+
+
+def _all_of(reopen: Reopen) -> list[Reopen]:
+    """It, and all that is to be opened with it."""
+    return [reopen, *(each for child in reopen.children for each in _all_of(child))]
 
 
 def _wake(

@@ -32,7 +32,7 @@ def with_schema(text: str, schema: str) -> str:
 class Statements:
     """``statements["claim_runs"]`` is the text of sql/claim_runs.sql for one schema.
 
-    ``commit_plain`` is commit.sql without what it marks as ``more``.
+    ``commit_plain`` is commit.sql without what it marks as ``more``, and so for all that mark something.
     """
 
     def __init__(self, schema: str) -> None:
@@ -45,7 +45,7 @@ class Statements:
 @cache
 def _statements(schema: str) -> dict[str, str]:
     texts = {file.stem: file.read_text("utf-8") for file in sorted((_HERE / "sql").glob("*.sql"))}
-    texts["commit_plain"] = _MORE.sub("", texts["commit"])
+    texts |= {f"{name}_plain": _MORE.sub("", text) for name, text in texts.items() if _MORE.search(text)}
     return {name: with_schema(text, schema) for name, text in texts.items()}
 
 

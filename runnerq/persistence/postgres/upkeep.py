@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 
 from runnerq.persistence.postgres.documents import plain
 from runnerq.persistence.postgres.lending import Record
 from runnerq.persistence.postgres.runs import RunWrites
-from runnerq.persistence.records import CRASH_CAP, Definition, Reaped, Sent, Wake, WorkerRow
+from runnerq.persistence.records import CRASH_CAP, Definition, Reaped, Registered, Sent, Wake, WorkerRow
 
 PARENT_ENDED = "parent ended"
 """The reason of a cancel that a parent's end asks for."""
@@ -21,7 +20,7 @@ _PAUSE = 0.05
 class Upkeep(RunWrites):
     """What workers do for the fleet and for themselves. Whoever is concerned is told after each statement."""
 
-    async def register(self, worker: WorkerRow, definitions: Sequence[Definition]) -> datetime:
+    async def register(self, worker: WorkerRow, definitions: Sequence[Definition]) -> Registered:
         [record] = await self._connections.fetch(
             self._statements["register_worker"],
             worker.id,
@@ -38,8 +37,7 @@ class Upkeep(RunWrites):
             [definition.build for definition in definitions],
             [definition.options for definition in definitions],
         )
-        now: datetime = record["now"]
-        return now
+        return Registered(now=record["now"], build_seen=record["build_seen"])
 
     async def release(self, worker_id: int, held: Sequence[int]) -> int:
         return await self._moved("release_runs", worker_id, list(held))

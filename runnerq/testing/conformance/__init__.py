@@ -23,9 +23,12 @@ from runnerq.testing.conformance.claims import TestClaimedOnce, TestClaimOrder, 
 from runnerq.testing.conformance.commits import TestFence, TestSentAgain, TestTurns
 from runnerq.testing.conformance.liveness import TestArrivals, TestBeat, TestDefinitions, TestGivingBack, TestReap
 from runnerq.testing.conformance.payloads import TestPayloads
-from runnerq.testing.conformance.reads import TestJournal, TestLists, TestRun
+from runnerq.testing.conformance.reads import TestJournal, TestLists, TestOpenRuns, TestRun
+from runnerq.testing.conformance.renewing import TestRenew
+from runnerq.testing.conformance.reopening import TestReopenBlocked, TestReopenEnded, TestReopenFamily
 from runnerq.testing.conformance.signals import TestDedup, TestSignals
-from runnerq.testing.conformance.starts import TestFarOff, TestKeys, TestStarts
+from runnerq.testing.conformance.starts import TestCopies, TestFarOff, TestKeys, TestStarts
+from runnerq.testing.conformance.terminating import TestTerminate
 from runnerq.testing.conformance.upkeep import TestBlocks, TestSweep, TestTimers
 from runnerq.testing.conformance.world import World
 
@@ -40,6 +43,7 @@ __all__ = [
     "TestClaimOrder",
     "TestClaimReply",
     "TestClaimedOnce",
+    "TestCopies",
     "TestDedup",
     "TestDefinitions",
     "TestFarOff",
@@ -49,13 +53,19 @@ __all__ = [
     "TestKeys",
     "TestLists",
     "TestNeeds",
+    "TestOpenRuns",
     "TestPayloads",
     "TestReap",
+    "TestRenew",
+    "TestReopenBlocked",
+    "TestReopenEnded",
+    "TestReopenFamily",
     "TestRun",
     "TestSentAgain",
     "TestSignals",
     "TestStarts",
     "TestSweep",
+    "TestTerminate",
     "TestTimers",
     "TestTurns",
     "World",

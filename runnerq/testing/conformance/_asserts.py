@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-_MODULES = "cancels changes children claims commits liveness payloads reads signals starts upkeep world"
+_MODULES = (
+    "cancels changes children claims commits liveness payloads reads renewing reopening signals starts terminating "
+    "upkeep world"
+)
 
 pytest.register_assert_rewrite(*(f"runnerq.testing.conformance.{name}" for name in _MODULES.split()))

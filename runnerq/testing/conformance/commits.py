@@ -165,19 +165,6 @@ class TestTurns:
         assert await world.storage.wake_due(10) == 1
         assert (await holder.take_again(run)).attempts == (failed,)
 
-    async def test_a_new_generation_has_a_journal_of_its_own(self, world: World) -> None:
-        holder = await a_holder(world.storage)
-        run = await holder.start(a_run())
-        first, second = (a_row(0, "", '"g1"', "started"), a_row(1)), (a_row(0, "", '"g2"', "started"),)
-        await holder.commit(run, GOING, rows=first)
-        await holder.commit(run, Back(), generation=2, rows=second)
-        again = await holder.take_again(run)
-        assert (again.generation, again.rows) == (2, second)
-        assert await rows_of(world.storage, run.id) == list(second)
-        old = await world.storage.journal(run.id, 1)
-        assert old is not None
-        assert (old.generation, old.rows) == (1, first)
-
     async def test_verdicts_come_in_the_order_of_the_turns(self, world: World) -> None:
         holder = await a_holder(world.storage)
         runs = [await holder.start(a_run()) for _ in range(6)]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import get_args
+
+import pytest
 
 from runnerq.ids import new_run_id
 from runnerq.persistence.records import (
@@ -15,12 +18,25 @@ from runnerq.persistence.records import (
     Ended,
     NewRun,
     Park,
+    Renew,
     RunFilter,
     RunRecord,
     Status,
     Stuck,
+    Verdict,
 )
-from runnerq.testing.conformance.world import AT, COMPLETED, World, a_child, a_holder, a_row, a_run, an_activity, look
+from runnerq.testing.conformance.world import (
+    AT,
+    COMPLETED,
+    World,
+    a_child,
+    a_holder,
+    a_row,
+    a_run,
+    a_signal,
+    an_activity,
+    look,
+)
 
 
 class TestRun:
@@ -75,6 +91,41 @@ class TestRun:
         assert record.parked_at is not None
         assert before <= record.parked_at <= await world.storage.now()
 
+    async def test_a_parked_run_shows_where_its_code_stands_until_it_is_woken(self, world: World) -> None:
+        holder = await a_holder(world.storage)
+        run = await holder.start(a_run())
+        stack = ("shop.py:12 in checkout", 'it\'s "more", {here}\\', "ü")
+        await holder.commit(run, Park(signals=("a",), stack=stack))
+        assert (await look(world.storage, run.id)).stack == stack
+        await world.storage.send([a_signal(run.id, "a")])
+        assert (await look(world.storage, run.id)).stack == ()
+        again = await holder.take_again(run)
+        assert (await look(world.storage, run.id)).stack == ()
+        await holder.commit(again, Park(signals=("b",)))
+        assert (await look(world.storage, run.id)).stack == ()
+
+    @pytest.mark.parametrize("wake", ["a timer", "a cancel", "a child"])
+    async def test_whatever_wakes_a_run_ends_where_it_stood(self, world: World, wake: str) -> None:
+        holder = await a_holder(world.storage)
+        run = await holder.start(a_run())
+        children = (a_child(run, "1"), a_child(run, "2"))
+        named = tuple(child.id for child in children)
+        due_at = await world.storage.now()
+        await holder.commit(run, Park(children=named, needs=2, due_at=due_at, stack=("here",)), children=children)
+        first, last = (await holder.claim()).runs
+        await holder.commit(first, COMPLETED)
+        assert (await look(world.storage, run.id)).stack == ("here",)
+        match wake:
+            case "a timer":
+                await world.storage.wake_due(10)
+            case "a cancel":
+                await world.storage.cancel([run.id])
+            case _:
+                await holder.commit(last, COMPLETED)
+        again = await holder.take_again(run)
+        assert await holder.commit(again, Park(signals=("x",))) is Verdict.DONE
+        assert (await look(world.storage, run.id)).stack == ()
+
     async def test_a_run_that_went_on_waits_for_nothing(self, world: World) -> None:
         holder = await a_holder(world.storage)
         run = await holder.start(a_run())
@@ -108,7 +159,8 @@ class TestRun:
         holder = await a_holder(world.storage)
         run = await holder.start(a_run(key="k"))
         started_at = (await look(world.storage, run.id)).started_at
-        await holder.commit(run, COMPLETED, rows=(a_row(0, "", '"s"', "started"),), generation=2)
+        await holder.commit(run, Renew(started=a_row(0, "", '"s"', "started")))
+        await holder.commit(run, COMPLETED, generation=2)
         record = await look(world.storage, run.id)
         assert (record.status, record.result, record.key, record.generation) == (Status.COMPLETED, "1", "k", 2)
         assert (record.started_at, record.started, record.due_at, record.parked_at) == (started_at, '"s"', None, None)
@@ -231,6 +283,24 @@ class TestLists:
             assert _is_utc(at)
 
 
+class TestOpenRuns:
+    async def test_open_workflow_runs_of_these_names_are_listed_oldest_first_in_pages(self, world: World) -> None:
+        by_status = await _one_of_each(world, a_run)
+        open_ = sorted(run_id for status, run_id in by_status.items() if not status.ended)
+        await world.storage.start([a_run("else"), a_run("order", kind="activity"), a_run(id=new_run_id(), version=7)])
+        newest = (await world.storage.list_runs(RunFilter(workflow="order"), 1, None))[0]
+        seen: list[RunRecord] = []
+        after: str | None = None
+        while page := await world.storage.open_runs(["order", "nothing"], 3, after):
+            seen += page
+            after = page[-1].id
+        assert [record.id for record in seen] == [*open_, newest.id]
+        assert seen == [await look(world.storage, record.id) for record in seen]
+        assert {record.status for record in seen} == {status for status in by_status if not status.ended}
+        assert await world.storage.open_runs([], 10, None) == []
+        assert [record.name for record in await world.storage.open_runs(["else"], 10, None)] == ["else"]
+
+
 def _is_utc(at: datetime) -> bool:
     return at.utcoffset() == timedelta(0)
 
@@ -244,11 +314,11 @@ async def _ids(world: World, where: RunFilter) -> list[str]:
     return [record.id for record in records]
 
 
-async def _one_of_each(world: World) -> dict[Status, str]:
+async def _one_of_each(world: World, a_new_one: Callable[[], NewRun] = an_activity) -> dict[Status, str]:
     """A run in each state that can be shown."""
     holder = await a_holder(world.storage)
     runs: dict[Status, Claimed] = {
-        status: await holder.start(an_activity()) for status in Status if status is not Status.SCHEDULED
+        status: await holder.start(a_new_one()) for status in Status if status is not Status.SCHEDULED
     }
     soon = await world.storage.now() + timedelta(hours=1)
     attempt = Attempt(position="", number=1, error="{}", at=AT, next_at=soon)

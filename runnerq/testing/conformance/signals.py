@@ -22,6 +22,19 @@ class TestSignals:
         assert [(mail.channel, mail.value, mail.number) for mail in run.signals] == [("go", '{"ok":true}', 1)]
         assert run.seen == 1
 
+    async def test_what_nothing_has_taken_is_read_in_order_also_after_the_end(self, world: World) -> None:
+        holder = await a_holder(world.storage)
+        run = await holder.start(a_run())
+        assert await world.storage.mailbox(run.id) == []
+        await world.storage.send([a_signal(run.id, "a", "1"), a_signal(run.id, "b", "2"), a_signal(run.id, "a", "3")])
+        box = await holder.inbox(run)
+        await holder.commit(run, GOING, seen=box.seen, consumed=(box.signals[0].id,))
+        await holder.commit(run, COMPLETED, seen=box.seen)
+        left = await world.storage.mailbox(run.id)
+        assert [(mail.channel, mail.value) for mail in left] == [("b", "2"), ("a", "3")]
+        assert left == list(box.signals[1:])
+        assert await world.storage.mailbox(new_run_id()) == []
+
     async def test_a_signal_may_come_while_the_run_is_held(self, world: World) -> None:
         holder = await a_holder(world.storage)
         run = await holder.start(a_run())

@@ -10,7 +10,16 @@ import pytest
 
 from runnerq.ids import new_run_id
 from runnerq.persistence.records import End, Ended, NewRun, OnDuplicate, Status
-from runnerq.testing.conformance.world import COMPLETED, World, a_holder, a_run, an_activity, look
+from runnerq.testing.conformance.world import (
+    COMPLETED,
+    World,
+    a_holder,
+    a_row,
+    a_run,
+    an_activity,
+    look,
+    rows_of,
+)
 
 KEYS = ("order-42", "a:b::c", "ключ-🔑-鍵", "k" * 1024, 'it\'s "quoted" \\ %_', " ")
 FAILURES = ("failed", "dead_letter", "cancelled")
@@ -139,6 +148,37 @@ class TestFarOff:
         assert near.id != far.id
         assert await holder.ready() == []
         assert (await look(world.storage, far.id)).status is Status.SCHEDULED
+
+
+class TestCopies:
+    """Runs that begin with a journal."""
+
+    async def test_a_run_begins_with_the_rows_it_was_given(self, world: World) -> None:
+        rows = tuple(a_row(place, str(place), value) for place, value in enumerate(('"s"', None, '{"a":[1]}')))
+        plain, copy = a_run(), a_run(rows=rows)
+        await world.storage.start([plain, copy])
+        assert await rows_of(world.storage, copy.id) == list(rows)
+        assert await rows_of(world.storage, plain.id) == []
+        run = await (await a_holder(world.storage)).take(copy)
+        assert (run.rows, run.generation, run.attempts) == (rows, 1, ())
+
+    async def test_repeating_the_start_writes_nothing_twice(self, world: World) -> None:
+        holder = await a_holder(world.storage)
+        copy = a_run(rows=(a_row(0),))
+        await world.storage.start([copy])
+        run = await holder.take(copy)
+        await holder.commit(run, COMPLETED, rows=(a_row(1),))
+        [reply] = await world.storage.start([copy])
+        assert (reply.id, reply.created) == (copy.id, True)
+        assert await rows_of(world.storage, copy.id) == [a_row(0), a_row(1)]
+
+    async def test_where_another_run_stands_for_its_key_nothing_of_it_is_written(self, world: World) -> None:
+        holder_of_key, copy = a_run(key="k"), a_run(key="k", rows=(a_row(0),))
+        [_, reply] = await world.storage.start([holder_of_key, copy])
+        assert (reply.id, reply.created) == (holder_of_key.id, False)
+        assert await world.storage.run(copy.id) is None
+        assert await rows_of(world.storage, holder_of_key.id) == []
+        await (await a_holder(world.storage)).take(holder_of_key)
 
 
 class TestKeys:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Any
 
-from runnerq.persistence.records import GOING, Back, Claimed, End, Park, Status, Stuck, Verdict
+import pytest
+
+from runnerq.persistence.records import GOING, Back, Claimed, End, Move, Park, Renew, Status, Stuck, Verdict
 from runnerq.testing.conformance.world import (
     COMPLETED,
     Holder,
@@ -15,6 +18,7 @@ from runnerq.testing.conformance.world import (
     a_run,
     a_signal,
     look,
+    swept,
 )
 
 SERVED = ("order@1",)
@@ -148,6 +152,36 @@ class TestBlocks:
         assert await world.storage.unblock("b1", SERVED, 10) == 1
         assert await holder.ready() == [run.id]
 
+    async def test_faults_of_workers_in_a_row_are_counted(self, world: World) -> None:
+        holder, run = await _faulted(world, 3)
+        assert run.faults == 3
+        await holder.commit(run, GOING, rows=(a_row(0),))
+        await holder.commit(run, Back())
+        assert (await holder.take_again(run)).faults == 3
+
+    @pytest.mark.parametrize("recorded", [True, False])
+    async def test_a_fault_after_an_answer_is_the_first_again(self, world: World, recorded: bool) -> None:
+        holder, run = await _faulted(world, 2)
+        stuck = Stuck(message="m", build=None, retry_at=await _in(world, 0))
+        await holder.commit(run, stuck, rows=(a_row(0),), recovered=recorded)
+        await world.storage.unblock("b1", SERVED, 10)
+        assert (await holder.take_again(run)).faults == (1 if recorded else 3)
+
+    async def test_an_answer_or_a_park_or_a_block_of_a_build_ends_the_count(self, world: World) -> None:
+        cases: tuple[tuple[Move, dict[str, Any]], ...] = (
+            (GOING, {"rows": (a_row(0),), "recovered": True}),
+            (Park(due_at=await _in(world, 0)), {}),
+            (Stuck(message="m", build="b1"), {}),
+        )
+        for move, given in cases:
+            holder, run = await _faulted(world, 2)
+            await holder.commit(run, move, **given)
+            if move is GOING:
+                await holder.commit(run, Back())
+            await world.storage.wake_due(10)
+            await world.storage.unblock("b2", SERVED, 10)
+            assert (await holder.take_again(run)).faults == 0, move
+
     async def test_a_run_that_was_followed_has_no_block_any_more(self, world: World) -> None:
         holder = await a_holder(world.storage)
         run = await holder.start(a_run())
@@ -187,7 +221,7 @@ class TestSweep:
         await world.storage.send([a_signal(run.id)])
         await world.lose_wake(run.id)
         assert await holder.ready() == []
-        assert await _swept(world) == 1
+        assert await swept(world) == 1
         assert len((await holder.take_again(run)).signals) == 1
 
     async def test_a_missed_end_of_a_child_is_found(self, world: World) -> None:
@@ -197,7 +231,7 @@ class TestSweep:
         await holder.commit(run, Park(children=(child.id,)), children=(child,))
         await holder.commit(await holder.take(child), COMPLETED)
         await world.lose_wake(run.id)
-        assert await _swept(world) == 1
+        assert await swept(world) == 1
         assert await holder.ready() == [run.id]
 
     async def test_a_missed_failure_of_one_of_many_children_is_found(self, world: World) -> None:
@@ -207,7 +241,7 @@ class TestSweep:
         await holder.commit(run, Park(children=tuple(child.id for child in children), needs=3), children=children)
         await holder.commit(await holder.take(children[1]), End(status="failed"))
         await world.lose_wake(run.id)
-        assert await _swept(world) == 1
+        assert await swept(world) == 1
         assert await holder.ready() == [run.id]
 
     async def test_the_missed_end_of_the_last_of_children_that_are_not_named_is_found(self, world: World) -> None:
@@ -218,7 +252,7 @@ class TestSweep:
         for child in (await holder.claim()).runs:
             await holder.commit(child, COMPLETED)
         await world.lose_wake(run.id)
-        assert await _swept(world) == 1
+        assert await swept(world) == 1
         assert await holder.ready() == [run.id]
 
     async def test_a_missed_cancel_is_found(self, world: World) -> None:
@@ -227,14 +261,14 @@ class TestSweep:
         await holder.commit(run, Park(signals=("go",)))
         await world.storage.cancel([run.id], "why")
         await world.lose_wake(run.id)
-        assert await _swept(world) == 1
+        assert await swept(world) == 1
         assert (await holder.take_again(run)).cancel == "why"
 
     async def test_a_run_whose_worker_is_not_there_is_given_back(self, world: World) -> None:
         holder, other = await a_holder(world.storage), await a_holder(world.storage)
         run = await holder.start(a_run())
         await world.forget_worker(holder.id)
-        assert await _swept(world) == 1
+        assert await swept(world) == 1
         assert await holder.commit(run, COMPLETED) is Verdict.LOST
         assert await other.ready() == [run.id]
 
@@ -242,20 +276,40 @@ class TestSweep:
         holder = await a_holder(world.storage)
         run, held, waiting, fresh = await _family(holder)
         await holder.commit(run, COMPLETED)
-        assert await _swept(world) == 3
+        assert await swept(world) == 3
         assert (await look(world.storage, fresh)).status == "cancelled"
         for child in (held, waiting):
             record = await look(world.storage, child)
             assert (record.cancel_requested, record.ended_at) == (True, None)
         assert await holder.ready() == [waiting]
-        assert await _swept(world) == 0
+        assert await swept(world) == 0
 
     async def test_a_child_that_is_to_outlive_its_parent_is_not_cancelled(self, world: World) -> None:
         holder = await a_holder(world.storage)
         run = await holder.start(a_run())
         child = a_child(run, options='{"parent_close":"abandon"}')
         await holder.commit(run, COMPLETED, children=(child,))
-        assert await _swept(world) == 0
+        assert await swept(world) == 0
+        assert await holder.ready() == [child.id]
+
+    async def test_a_blocked_child_of_an_ended_parent_keeps_its_cancel_until_it_is_taken_up(self, world: World) -> None:
+        holder = await a_holder(world.storage)
+        run = await holder.start(a_run())
+        child = a_child(run)
+        await holder.commit(run, GOING, children=(child,))
+        await holder.commit(await holder.take(child), Stuck(message="m", build="b1"))
+        await holder.commit(run, COMPLETED)
+        assert await swept(world) == 1
+        assert (await look(world.storage, child.id)).status == "blocked"
+        assert await world.storage.unblock("b2", ("child@1",), 10) == 1
+        assert (await holder.take(child)).cancel is not None
+
+    async def test_a_child_of_a_run_that_goes_on_in_a_new_generation_is_left_alone(self, world: World) -> None:
+        holder = await a_holder(world.storage)
+        run = await holder.start(a_run())
+        child = a_child(run)
+        await holder.commit(run, Renew(started=a_row(0, "", "{}", "started")), children=(child,))
+        assert await swept(world) == 0
         assert await holder.ready() == [child.id]
 
     async def test_what_waits_rightly_is_left_alone(self, world: World) -> None:
@@ -280,7 +334,7 @@ class TestSweep:
         cancelled = await holder.start(a_run())
         await world.storage.cancel([cancelled.id])
         await holder.commit(cancelled, Park(signals=("clean up",)), seen=1)
-        assert await _swept(world) == 0
+        assert await swept(world) == 0
         for run in (for_signal, for_children, for_time, for_many, cancelled):
             assert (await look(world.storage, run.id)).status == "waiting"
 
@@ -309,9 +363,15 @@ async def _family(holder: Holder) -> tuple[Claimed, str, str, str]:
     return run, children[0].id, children[1].id, children[2].id
 
 
-async def _swept(world: World) -> int:
-    """Sweep until all runs were looked at."""
-    return sum([await world.storage.sweep(1000) for _ in range(3)])
+async def _faulted(world: World, times: int) -> tuple[Holder, Claimed]:
+    """A held run that was blocked so many times by a fault of its worker."""
+    holder = await a_holder(world.storage)
+    run = await holder.start(a_run())
+    for _ in range(times):
+        await holder.commit(run, Stuck(message="no module", build=None, retry_at=await _in(world, 0)))
+        assert await world.storage.unblock("b1", SERVED, 10) == 1
+        run = await holder.take_again(run)
+    return holder, run
 
 
 async def _in(world: World, seconds: float) -> datetime:

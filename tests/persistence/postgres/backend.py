@@ -72,6 +72,7 @@ class PostgresWorld:
             f"""
             update runnerq.live set due_at = due_at - interval '{seconds} s', rank = rank - interval '{seconds} s';
             update runnerq.worker set beat_at = beat_at - interval '{seconds} s';
+            update runnerq.build set first_seen = first_seen - interval '{seconds} s';
             update runnerq.block set retry_at = retry_at - interval '{seconds} s' where retry_at is not null
             """
         )

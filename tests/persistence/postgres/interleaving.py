@@ -44,6 +44,8 @@ _STOPS: dict[str, list[tuple[str, str]]] = {
     ],
     "send_signals": [("    from unnest($1::uuid[]", "    from {gate} cross join unnest($1::uuid[]")],
     "cancel_runs": [(" from unnest($1::uuid[])", " from {gate} cross join unnest($1::uuid[])")],
+    "terminate_runs": [(" from unnest($1::uuid[])", " from {gate} cross join unnest($1::uuid[])")],
+    "reopen_runs": [("    from unnest($1::uuid[]", "    from {gate} cross join unnest($1::uuid[]")],
     "claim_runs": [("    from unnest($1::text[]", "    from {gate} cross join unnest($1::text[]")],
     "reap_workers": [
         ("    from runnerq.worker as w\n    where", "    from {gate} cross join runnerq.worker as w\n    where"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from datetime import timedelta
 from urllib.parse import urlsplit, urlunsplit
 from uuid import uuid4
 
@@ -12,9 +13,11 @@ import asyncpg
 import pytest
 
 from runnerq.errors import ConfigurationError, SchemaError
+from runnerq.ids import new_run_id
 from runnerq.persistence.postgres import PostgresStorage
 from runnerq.persistence.postgres.statements import migrations
-from runnerq.testing.conformance.world import COMPLETED, a_holder, a_run, look
+from runnerq.persistence.records import Park, Reopen, Sent, Turn, Verdict, WorkerRow
+from runnerq.testing.conformance.world import COMPLETED, a_holder, a_run, a_signal, look
 from tests.postgres import execute, run_apart
 
 NEWEST = max(migrations())
@@ -94,6 +97,69 @@ async def test_a_schema_older_than_the_code_is_an_error_where_it_may_only_be_che
     await execute(database, "delete from runnerq.migration")
     with pytest.raises(SchemaError, match="migrate=True"):
         await PostgresStorage(database, migrate=False).open()
+
+
+class TestFromTheFirstVersion:
+    """A database that the first migration made, with rows in it, under this code."""
+
+    PARKED, READY, HELD, BLOCKED, ENDED = (new_run_id() for _ in range(5))
+
+    @pytest.fixture
+    async def old(self, database: str) -> str:
+        """Its DSN."""
+        async with _connected(database) as connection:
+            await connection.execute("create schema runnerq")
+            await connection.execute(migrations()[1].read_text("utf-8"))
+            await connection.execute(
+                f"""
+                create table runnerq.migration (
+                    version integer primary key, name text not null, applied_at timestamptz not null default now());
+                insert into runnerq.migration (version, name) values (1, '{migrations()[1].stem}');
+                insert into runnerq.worker (id, beat_at, registered_at, lease, pid, host, build, queues, served)
+                values (1, now(), now() - interval '1 day', 60, 1, 'h', 'b0', '{{}}', '{{}}'),
+                       (2, now(), now() - interval '2 days', 60, 1, 'h', 'b0', '{{}}', '{{}}');
+                insert into runnerq.run (id, version, priority, depth, kind, name, queue, input)
+                select id, 1, 2, 0, 'workflow', 'order', 'q', '[]'
+                from unnest('{{{self.PARKED},{self.READY},{self.HELD},{self.BLOCKED},{self.ENDED}}}'::uuid[]) as r(id);
+                insert into runnerq.live (
+                    run_id, token, worker_id, rank, priority, state, queue, served, wants_signals, parked_at)
+                values ('{self.PARKED}', 5, null, now(), 2, 'waiting', 'q', 'order@1', '{{go}}', now()),
+                       ('{self.READY}', 0, null, now(), 2, 'pending', 'q', 'order@1', null, null),
+                       ('{self.HELD}', 7, 1, now(), 2, 'running', 'q', 'order@1', null, null),
+                       ('{self.BLOCKED}', 8, null, now(), 2, 'blocked', 'q', 'order@1', null, null);
+                insert into runnerq.block (run_id, at, builds, message) values ('{self.BLOCKED}', now(), '{{b0}}', 'm');
+                insert into runnerq.outcome (run_id, token, ended_at, started_at, status, error)
+                values ('{self.ENDED}', 9, now(), now(), 'failed', '{{}}');
+                insert into runnerq.journal (run_id, token, at, generation, place, kind, position, value)
+                select run_id, 7, now(), 1, 0, 'started', '', '"s"' from runnerq.live where state <> 'pending'
+                """
+            )
+        return database
+
+    async def test_what_is_open_goes_on(self, old: str) -> None:
+        async with _opened(PostgresStorage(old)) as storage:
+            holder = await a_holder(storage)
+            assert await storage.send([a_signal(self.PARKED)]) == [Sent.SENT]
+            assert await storage.unblock("b1", ["order@1"], 10) == 1
+            claimed = {run.id: run for run in (await holder.claim()).runs}
+            assert sorted(claimed) == sorted([self.PARKED, self.READY, self.BLOCKED])
+            assert {run.faults for run in claimed.values()} == {0}
+            for run in claimed.values():
+                assert await holder.commit(run, Park(signals=("x",), stack=("here",))) in {Verdict.DONE, Verdict.AGAIN}
+            turn = Turn(run_id=self.HELD, token=7, seen=0, move=COMPLETED)
+            assert await storage.commit([turn]) == [Verdict.DONE]
+            assert (await look(storage, self.HELD)).started == '"s"'
+
+    async def test_what_has_failed_can_be_opened_again(self, old: str) -> None:
+        async with _opened(PostgresStorage(old)) as storage:
+            assert await storage.reopen(Reopen(run_id=self.ENDED, generation=1, status="failed"))
+            assert self.ENDED in await (await a_holder(storage)).ready()
+
+    async def test_a_build_is_as_old_as_its_first_worker_that_is_known(self, old: str) -> None:
+        async with _opened(PostgresStorage(old)) as storage:
+            row = WorkerRow(id=3, lease=60, host="h", pid=1, build="b0", queues=(), served=())
+            registered = await storage.register(row, [])
+            assert timedelta(days=2) <= registered.now - registered.build_seen < timedelta(days=3)
 
 
 class TestAnOrdinaryRole:

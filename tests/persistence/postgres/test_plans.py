@@ -45,16 +45,20 @@ INDEXES = {
         "state_pkey",
     },
     "commit": {"live_pkey", "run_pkey", "outcome_pkey", "attempt_pkey", "signal_pkey", "block_pkey"},
-    "commit_plain": {"live_pkey", "attempt_pkey", "signal_pkey", "block_pkey"},
+    "commit_plain": {"live_pkey", "outcome_pkey", "attempt_pkey", "signal_pkey", "block_pkey"},
     "count_held": {"live_held"},
     "judge_turns": {"live_pkey", "outcome_pkey", "journal_pkey"},
     "read_inboxes": {"live_pkey", "signal_pkey", "outcome_pkey"},
+    "read_open_runs": {"live_pkey", "run_pkey", "journal_pkey"},
     "read_outcomes": {"outcome_pkey"},
     "reap_workers": {"live_held", "live_pkey", "worker_pkey"},
     "release_runs": {"live_held", "live_pkey"},
+    "reopen_runs": {"live_pkey", "outcome_pkey", "run_pkey", "journal_pkey", "key_pkey", "signal_pkey", "block_pkey"},
     "send_signals": {"live_pkey", "signal_dedup", "run_pkey", "outcome_pkey"},
     "start_runs": {"run_pkey", "outcome_pkey"},
+    "start_runs_plain": {"run_pkey", "outcome_pkey"},
     "sweep_runs": {"live_pkey", "outcome_pkey", "run_pkey", "run_parent", "signal_pkey", "worker_pkey"},
+    "terminate_runs": {"live_pkey", "run_pkey", "outcome_pkey", "attempt_pkey", "block_pkey"},
     "unblock_runs": {"live_blocked", "block_pkey", "live_pkey"},
     "wake_due": {"live_due", "live_pkey"},
 }
@@ -225,7 +229,9 @@ async def test_taking_up_what_is_blocked_touches_as_many_as_it_is_told(undone: P
 
 
 async def test_a_start_touches_no_open_run(undone: Plans) -> None:
-    plan = await undone.run("start_runs", *start_parameters([a_run(id=new_run_id(), key=f"k{n}") for n in range(50)]))
+    plan = await undone.run(
+        "start_runs_plain", *start_parameters([a_run(id=new_run_id(), key=f"k{n}") for n in range(50)])
+    )
     assert _touched(plan, "live") == 0
 
 

@@ -1,8 +1,10 @@
 -- Ask open runs to cancel. One that never started ends as cancelled at once, and tells its parent.
 -- $1 run uuid[] (distinct)  $2 reason text (null: none)
--- Returns run_id, sent (sent | duplicate | finished | unknown), ended, ready_queue (the run's, if it is ready now),
---    worker_id (who holds the running run), parent_id, parent_queue (the end woke the parent), parent_worker.
--- Locks the live rows of the runs and of their parents, by id, waiting.
+-- Returns run_id, sent (sent | duplicate | finished | unknown | again: it was to end, and its parent ended or was opened
+--    again meanwhile; nothing was done), ended, ready_queue (the run's, if it is ready now), worker_id (who holds the running
+--    run), parent_id, parent_queue (the end woke the parent), parent_worker.
+-- Locks the live rows of the runs and of their parents, by id, then the outcomes of parents that have ended of runs that end,
+--    against their being opened again meanwhile; waits for all.
 with named as materialized (
     select c.n, c.run_id from unnest($1::uuid[]) with ordinality as c(run_id, n)
 ), box as materialized (                                -- lock by id alone, then judge what the lock shows
@@ -24,11 +26,26 @@ with named as materialized (
         where run_id = c.run_id
         for update
     ) as l
+), above as materialized (
+    select p.run_id, (select l.run_id from runnerq.live as l where l.run_id = p.run_id) is null
+                     and ((select o.run_id from runnerq.outcome as o where o.run_id = p.run_id) is null
+                          or (select o.run_id from runnerq.outcome as o where o.run_id = p.run_id for key share) is not null)
+                     as ended
+    from (
+        select distinct b.parent_id as run_id
+        from named as c
+        join box as b on b.run_id = c.run_id
+        where b.cancel is null and b.state = 'pending' and b.started_at is null
+          and b.parent_id is not null and not exists (select from box as p where p.run_id = b.parent_id)
+        order by 1
+    ) as p
 ), asked as materialized (
     select b.run_id, b.parent_id, b.generation, b.state = 'pending' and b.started_at is null as ends, clock_timestamp() as at
     from named as c
     join box as b on b.run_id = c.run_id
     where b.cancel is null
+      and not (b.state = 'pending' and b.started_at is null
+               and exists (select from above as p where p.run_id = b.parent_id and not p.ended))
 ), come as materialized (                               -- what ended children bring to their parents
     select a.parent_id as run_id, count(*)::integer as inbox,
            (count(*) filter (where p.wants_children is null or a.run_id = any(p.wants_children)))::integer as wanted
@@ -57,6 +74,7 @@ with named as materialized (
     set inbox = n.inbox, arrived = n.arrived, rank = n.rank,
         state = case when n.woken then 'pending' else live.state end,
         due_at = case when n.woken then null else live.due_at end,
+        stack = case when n.woken then null else live.stack end,
         cancel = case when n.cancel_at is not null then coalesce($2::text, '') else live.cancel end,
         cancel_at = coalesce(n.cancel_at, live.cancel_at)
     from next as n
@@ -73,7 +91,8 @@ with named as materialized (
 )
 select c.run_id::text,
        case when a.run_id is not null then 'sent'
-            when b.run_id is not null then 'duplicate'
+            when b.cancel is not null then 'duplicate'
+            when b.run_id is not null then 'again'
             when (select r.id from runnerq.run as r where r.id = c.run_id) is not null
                  or (select o.run_id from runnerq.outcome as o where o.run_id = c.run_id) is not null then 'finished'
             else 'unknown' end as sent,

@@ -45,15 +45,16 @@ with candidate as materialized (
     from chosen as c
     where live.run_id = any(array(select run_id from chosen))    -- probes the key, whatever the planner makes of sizes
       and live.run_id = c.run_id
-    returning live.run_id, live.rank, live.priority, live.generation, live.crashes, live.cancel, live.wants_children, live.prior,
-              live.served
+    returning live.run_id, live.rank, live.priority, live.generation, live.crashes, live.faults, live.cancel,
+              live.wants_children, live.prior, live.served
 )
 select now() as now,
        (select due_at from runnerq.live where due_at is not null order by due_at limit 1) as next_due,
        (select count(*)::integer from candidate) as candidates,
        (select extract(epoch from max(at) - statement_timestamp())::double precision from candidate) as scanned,
        pg_stat_get_dead_tuples('runnerq.live'::regclass) as dead,
-       t.run_id::text, t.rank, t.served, t.priority, t.generation, t.crashes, t.cancel, h.token is not null as resumed,
+       t.run_id::text, t.rank, t.served, t.priority, t.generation, t.crashes, coalesce(t.faults, 0) as faults, t.cancel,
+       h.token is not null as resumed,
        r.kind, r.name, r.version, r.queue, r.input, r.created_at, coalesce(r.root_id, r.id)::text as root_id,
        r.parent_id::text, r.depth, r.key, r.metadata, r.options, s.inbox as seen,
        j.places, j.kinds, j.positions, j.ats, j."values", j.asks,

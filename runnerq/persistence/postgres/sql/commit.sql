@@ -1,10 +1,11 @@
 -- Write many turns, at most one a run, each whole or not at all. A turn is fenced by its run and token.
 -- $1 turns json: an array, ordered by run_id, of
---    {run_id, token, seen, generation, place (of its last row), move: going | park | back | stuck | end, recovered,
---     status, reason, cancel_requested (of an end), due_at, needs, signals, children (null: any; of a park),
---     stuck: {build, retry_at, message, position, recorded, asked, line, traceback}, consumed, settled}
+--    {run_id, token, seen, generation, place (of its last row), move: going | park | back | stuck | end | renew,
+--     recovered, status, reason, cancel_requested (of an end), due_at, needs, signals, children (null: any), stack (of a
+--     park), stuck: {build, retry_at, message, position, recorded, asked, line, traceback}, consumed, settled}
 --    with, by place, $2 result text[]  $3 error text[]
--- $4 rows json: [{turn, place, at, kind, position}]  with $5 value text[]  $6 asked text[]
+-- $4 rows json: [{turn, next (it is of the generation that begins), place, at, kind, position}]  with $5 value text[]
+--    $6 asked text[]
 -- $7 published text[], by place of the turn
 -- $8 children json: [{turn, id, root_id, kind, name, version, served, queue, priority, depth, parent_position, key,
 --    on_duplicate, due_at, due_in}]  with $9 input text[]  $10 metadata text[]  $11 options text[]
@@ -16,30 +17,30 @@
 --    the run is still held); ready_queue (the run's, given back at once); own_worker (its holder: a child of it has ended in
 --    this very commit); parent_queue (the end woke the parent); parent_worker (who holds the running parent). A turn that is
 --    missing was not written: judge_turns.sql says why.
--- Locks the live rows of the runs in the given order, then those of the parents of the ones that end, by id; never
---    waits for either. Keys of new children are waited for: the caller sends such turns apart, under a lock timeout.
+-- Locks the live rows of the runs in the given order, then those of the parents of the ones that end, by id, or the outcome
+--    of a parent that has ended, against its being opened again meanwhile; never waits for any. Keys of new children are waited for: the caller sends such turns apart, under a lock timeout.
 with turn as materialized (
     select t.n, t.run_id, t.token, t.seen, t.generation, coalesce(t.place, -1) as place, t.move,
            coalesce(t.recovered, false) as recovered, t.status, t.reason,
            coalesce(t.cancel_requested, false) as cancel_requested, t.due_at,
-           coalesce(t.needs, 0) as needs, t.signals, t.children, t.stuck, t.consumed, t.settled,
+           coalesce(t.needs, 0) as needs, t.signals, t.children, t.stack, t.stuck, t.consumed, t.settled,
            t.result, t.error
     from rows from (
         json_to_recordset($1::json) as (
             run_id uuid, token bigint, seen integer, generation integer, place integer, move text, recovered boolean,
             status text, reason text, cancel_requested boolean, due_at timestamptz, needs integer, signals text[],
-            children uuid[], stuck json, consumed integer[], settled text[]),
+            children uuid[], stack text[], stuck json, consumed integer[], settled text[]),
         unnest($2::text[]), unnest($3::text[])
     ) with ordinality as t(
         run_id, token, seen, generation, place, move, recovered, status, reason, cancel_requested, due_at, needs, signals,
-        children, stuck, consumed, settled, result, error, n)
+        children, stack, stuck, consumed, settled, result, error, n)
 ), held as materialized (                               -- lock by id alone, then judge what the lock shows
     select t.n, t.run_id, t.token, t.generation, t.move, t.seen, t.status, t.recovered,
-           l.token as holder, l.state, l.inbox, l.crashes, l.generation as before, l.priority, l.parent_id, l.started_at,
-           l.cancel is not null as cancelled
+           l.token as holder, l.state, l.inbox, l.crashes, l.faults, l.generation as present, l.priority, l.parent_id,
+           l.started_at, l.cancel is not null as cancelled
     from turn as t
     cross join lateral (
-        select token, state, inbox, crashes, generation, priority, parent_id, started_at, cancel
+        select token, state, inbox, crashes, faults, generation, priority, parent_id, started_at, cancel
         from runnerq.live
         where run_id = t.run_id
         for update skip locked offset 0
@@ -58,14 +59,17 @@ with turn as materialized (
         for update skip locked offset 0
     ) as l
 ), done as materialized (                               -- the turns that are written
-    select h.n, h.run_id, h.token, h.generation, h.generation <> h.before as reborn, h.move, h.seen, h.status,
-           h.recovered and h.crashes > 0 as recovered, h.inbox, h.priority, h.parent_id, h.started_at, h.cancelled,
-           clock_timestamp() as at
+    select h.n, h.run_id, h.token, h.generation, h.move, h.seen, h.status,
+           h.recovered and (h.crashes > 0 or h.faults is not null) as recovered, h.faults, h.inbox, h.priority, h.parent_id,
+           h.started_at, h.cancelled, clock_timestamp() as at
     from held as h
     left join parent as p on h.move = 'end' and p.run_id = h.parent_id
-    where h.holder = h.token and h.state = 'running'
+    where h.holder = h.token and h.state = 'running' and h.generation = h.present
       and (h.move <> 'end' or h.parent_id is null or p.run_id is not null
-           or (select l.run_id from runnerq.live as l where l.run_id = h.parent_id) is null)
+           or (select l.run_id from runnerq.live as l where l.run_id = h.parent_id) is null
+              and ((select o.run_id from runnerq.outcome as o where o.run_id = h.parent_id) is null
+                   or (select o.run_id from runnerq.outcome as o where o.run_id = h.parent_id
+                       for key share skip locked) is not null))
 -- [more
 ), child as materialized (
     select d.run_id as parent_id, c.n, c.id, c.root_id, c.kind, c.name, c.version, c.served, c.queue, c.priority, c.depth,
@@ -155,7 +159,10 @@ with turn as materialized (
            case d.move when 'back' then 'pending' when 'stuck' then 'blocked'
                        when 'park' then case when d.inbox <> d.seen or c.run_id is not null then 'running' else 'waiting' end
                        else 'running' end as state,
-           d.inbox + coalesce(c.inbox, 0) as inbox, t.needs, 0 as arrived, t.signals, t.children, d.recovered, d.generation,
+           d.inbox + coalesce(c.inbox, 0) as inbox, t.needs, 0 as arrived, t.signals, t.children, t.stack, d.recovered,
+           case when d.move = 'stuck' and t.stuck ->> 'build' is null
+                then case when d.recovered then 1 else coalesce(d.faults, 0) + 1 end end::smallint as faults,
+           d.generation + (d.move = 'renew')::integer as generation,
            case when d.move = 'park' and d.inbox = d.seen and c.run_id is null then t.due_at
                 when d.move = 'back' and t.due_at > now() and not d.cancelled then t.due_at end as due_at,
            least(t.due_at, now()) - case d.priority when 0 then interval '1 hour' when 1 then interval '10 minutes'
@@ -164,12 +171,12 @@ with turn as materialized (
     join turn as t on t.n = d.n
     left join come as c on c.run_id = d.run_id
     where d.move <> 'end'
-      and (d.move in ('back', 'stuck') or d.recovered or d.reborn or c.run_id is not null
+      and (d.move in ('back', 'stuck', 'renew') or d.recovered or c.run_id is not null
            or d.move = 'park' and d.inbox = d.seen)
     union all
     select p.run_id, case when w.woken then 'pending' else p.state end,
            p.inbox + c.inbox, p.needs, case when p.state = 'waiting' then p.arrived + c.wanted else p.arrived end,
-           null, p.wants_children, false, p.generation,
+           null, p.wants_children, null, false, null, p.generation,
            case when w.woken then null else p.due_at end,
            case when w.woken
                 then now() - case p.priority when 0 then interval '1 hour' when 1 then interval '10 minutes'
@@ -186,6 +193,9 @@ with turn as materialized (
     set state = n.state, inbox = n.inbox, generation = n.generation, due_at = n.due_at,
         rank = case when n.state = 'pending' then n.rank else live.rank end,
         crashes = case when n.recovered then 0 else live.crashes end,
+        faults = case when n.state = 'blocked' then n.faults
+                      when n.recovered or n.state = 'waiting' and live.state = 'running' then null else live.faults end,
+        stack = case when n.state = 'waiting' then case when live.state = 'running' then n.stack else live.stack end end,
         needs = case when n.state = 'waiting' then n.needs else live.needs end,
         arrived = case when n.state = 'waiting' then n.arrived else live.arrived end,
         wants_signals = case when n.state = 'waiting' and live.state = 'running' then n.signals else live.wants_signals end,
@@ -208,11 +218,13 @@ with turn as materialized (
     where d.move = 'end'
 ), entered as (
     insert into runnerq.journal (run_id, token, at, generation, place, kind, position, value, asked)
-    select d.run_id, d.token, e.at, d.generation, e.place, e.kind, e.position, e.value::json, e.asked::json
+    select d.run_id, d.token, e.at, d.generation + coalesce(e.next, false)::integer, e.place, e.kind, e.position,
+           e.value::json, e.asked::json
     from rows from (
-        json_to_recordset($4::json) as (turn integer, place integer, at timestamptz, kind text, position text),
+        json_to_recordset($4::json) as (
+            turn integer, next boolean, place integer, at timestamptz, kind text, position text),
         unnest($5::text[]), unnest($6::text[])
-    ) as e(turn, place, at, kind, position, value, asked)
+    ) as e(turn, next, place, at, kind, position, value, asked)
     join done as d on d.n = e.turn
     on conflict do nothing
 -- [more
@@ -225,7 +237,7 @@ with turn as materialized (
         unnest($13::text[]), unnest($14::text[])
     ) as a(turn, position, number, at, next_at, error, details)
     join done as d on d.n = a.turn
-    where d.move <> 'end'
+    where d.move not in ('end', 'renew')
     on conflict (run_id, position) do update
     set number = excluded.number, at = excluded.at, next_at = excluded.next_at, error = excluded.error,
         details = excluded.details
@@ -241,12 +253,12 @@ with turn as materialized (
         cross join lateral (
             select ctid from runnerq.attempt where run_id = d.run_id and position = s.position offset 0
         ) as a
-        where d.move <> 'end'
+        where d.move not in ('end', 'renew')
         union all
         select a.ctid
         from done as d
         cross join lateral (select ctid from runnerq.attempt where run_id = d.run_id offset 0) as a
-        where d.move = 'end'))
+        where d.move in ('end', 'renew')))
 ), taken as materialized (
     select s.ctid as place, s.dedup is not null as stays
     from done as d

@@ -12,11 +12,12 @@ select r.id::text, r.kind, r.name, r.version, r.queue, r.priority,
        o.ended_at, case when l.state = 'waiting' then l.parked_at end as parked_at, j.value as started,
        case when l.state = 'waiting' then l.wants_signals end as waiting_signals,
        case when l.state = 'waiting' then l.wants_children::text[] end as waiting_children,
+       case when l.state = 'waiting' then l.stack end as stack,
        r.input, r.metadata, r.options, o.result, o.error, o.reason,
        coalesce(o.cancel_requested, l.cancel is not null) as cancel_requested
 from runnerq.run as r
 left join lateral (
-    select run_id, state, generation, due_at, started_at, parked_at, cancel, wants_signals, wants_children
+    select run_id, state, generation, due_at, started_at, parked_at, cancel, wants_signals, wants_children, stack
     from runnerq.live where run_id = r.id offset 0
 ) as l on true
 left join lateral (

@@ -39,6 +39,7 @@ with sent as materialized (
     set inbox = n.inbox,
         state = case when n.woken then 'pending' else live.state end,
         due_at = case when n.woken then null else live.due_at end,
+        stack = case when n.woken then null else live.stack end,
         rank = case when n.woken then n.rank else live.rank end
     from next as n
     where live.run_id = any(array(select run_id from next))    -- probes the key, whatever the planner makes of sizes

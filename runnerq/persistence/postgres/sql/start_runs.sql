@@ -1,6 +1,8 @@
 -- Create runs, ready at once or delayed, and claim their idempotency keys.
 -- $1 runs json: an array of {id, root_id, parent_id, parent_position, kind, name, version, served, queue, priority, depth,
 --    key, on_duplicate, due_at, due_in (seconds)}, with, by place, $2 input text[]  $3 metadata text[]  $4 options text[]
+-- $5 rows json: [{turn (which run, from 1), place, at, kind, position}], the journals that they begin with, with
+--    $6 value text[]  $7 asked text[]. The loader makes start_runs_plain, without what stands between [more and more].
 -- Returns for each, in order: id (of the run that stands for it), created, refused. Repeating it is harmless.
 -- Locks the key rows in the order of name and key, waiting; no live row that exists.
 with new as materialized (
@@ -57,6 +59,17 @@ with new as materialized (
            r.priority, 'pending', r.queue, r.served
     from born as b
     join new as r on r.id = b.id
+-- [more
+), entered as (
+    insert into runnerq.journal (run_id, token, at, generation, place, kind, position, value, asked)
+    select r.id, 0, e.at, 1, e.place, e.kind, e.position, e.value::json, e.asked::json
+    from rows from (
+        json_to_recordset($5::json) as (turn integer, place integer, at timestamptz, kind text, position text),
+        unnest($6::text[]), unnest($7::text[])
+    ) as e(turn, place, at, kind, position, value, asked)
+    join new as r on r.n = e.turn
+    join born as b on b.id = r.id
+-- more]
 )
 select case when s.own then r.id else k.run_id end::text as id, s.own as created,
        not s.own and r.on_duplicate in ('no_reuse', 'allow_reuse_on_failure') as refused

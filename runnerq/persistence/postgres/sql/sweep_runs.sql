@@ -6,11 +6,12 @@
 with place as materialized (
     select run_id from runnerq.sweep for update skip locked
 ), ahead as materialized (
-    select l.run_id, l.token, l.state, l.worker_id, l.parent_id, l.cancel, l.cancel_at, l.parked_at, l.needs, l.wants_signals,
-           l.wants_children
+    select l.run_id, l.token, l.state, l.worker_id, l.parent_id, l.cancel, l.cancel_at, l.reopened_at, l.parked_at, l.needs,
+           l.wants_signals, l.wants_children
     from place as p
     cross join lateral (
-        select run_id, token, state, worker_id, parent_id, cancel, cancel_at, parked_at, needs, wants_signals, wants_children
+        select run_id, token, state, worker_id, parent_id, cancel, cancel_at, reopened_at, parked_at, needs, wants_signals,
+               wants_children
         from runnerq.live
         where run_id > p.run_id
         order by run_id
@@ -25,7 +26,9 @@ with place as materialized (
     select a.run_id, a.token, a.state, 'left' as fault
     from ahead as a
     where a.parent_id is not null and a.cancel is null
-      and (select o.run_id from runnerq.outcome as o where o.run_id = a.parent_id) is not null
+      -- One that was opened again since outlives the end of its parent.
+      and (select o.ended_at from runnerq.outcome as o where o.run_id = a.parent_id)
+          > coalesce(a.reopened_at, '-infinity'::timestamptz)
       -- A look at the text: taking the document apart would fail on a NUL anywhere in it.
       and (select coalesce(r.options::text, '') from runnerq.run as r where r.id = a.run_id)
           !~ '"parent_close"\s*:\s*"abandon"'
@@ -63,7 +66,7 @@ with place as materialized (
     ) as l
 ), moved as (
     update runnerq.live as live
-    set state = 'pending', due_at = null,
+    set state = 'pending', due_at = null, stack = null,
         token = case h.fault when 'orphaned' then -live.token else live.token end,
         prior = case h.fault when 'orphaned' then 0 else live.prior end,
         rank = case h.fault when 'orphaned' then live.rank

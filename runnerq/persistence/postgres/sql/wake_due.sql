@@ -11,7 +11,7 @@ with due as materialized (
     for update skip locked
 ), moved as (
     update runnerq.live as live
-    set state = 'pending', due_at = null,               -- out of the timer's partial index, into the ready one
+    set state = 'pending', due_at = null, stack = null, -- out of the timer's partial index, into the ready one
         rank = d.due_at - case d.priority when 0 then interval '1 hour' when 1 then interval '10 minutes'
                                           when 2 then interval '0' else interval '-10 minutes' end
     from due as d

@@ -4,8 +4,8 @@
 
 - Workers take random turns, send one commit in ten again, lose two claim replies in a hundred, are killed with
   SIGKILL by the parent, or are declared dead and go on writing under their old tokens.
-- Senders send signals one by one, in batches, and in transactions that they hold open; they cancel some runs, and start
-  runs whose keys collide.
+- Senders send signals one by one, in batches, and in transactions that they hold open; they cancel or terminate
+  some runs, start runs whose keys collide, and open failed runs again, alone or with their failed parents.
 - A watcher reaps, unblocks and sweeps, and asserts all the time, in one snapshot, that no parked run has its wake
   already there.
 - At the end every run has ended, journals have no gaps, entries of two owners never interleave, and no signal was lost

@@ -13,7 +13,7 @@ import asyncpg
 from runnerq.ids import new_run_id, new_token
 from runnerq.persistence.postgres import PostgresStorage
 from runnerq.persistence.postgres.connections import STEADY_PLANS
-from runnerq.persistence.records import End, NewRun, NewSignal, Sent, Turn, WorkerRow
+from runnerq.persistence.records import End, NewRun, NewSignal, Reopen, Sent, Turn, WorkerRow
 from tests.persistence.postgres.backend import a_storage
 from tests.persistence.postgres.hammer.checks import LOST_WAKES
 from tests.persistence.postgres.hammer.counts import Counts
@@ -22,7 +22,8 @@ from tests.persistence.postgres.interleaving import writes_on
 
 
 class Sender:
-    """Sends signals to whatever is open, some of them in transactions that it holds open; cancels; starts."""
+    """Sends signals to whatever is open, some of them in transactions that it holds open; cancels, terminates and
+    starts runs, and opens failed ones again."""
 
     def __init__(self, dsn: str, seed: int, counts: Counts) -> None:
         self._dsn = dsn
@@ -72,9 +73,28 @@ class Sender:
         if rng.random() < 0.02:
             cancelled = await self._storage.cancel([batch[-1].run_id], "hammer")
             counts.add("cancelled", cancelled.count(Sent.SENT))
+        if rng.random() < 0.01:
+            counts.add("terminated", (await self._storage.terminate([batch[-1].run_id])).count(Sent.SENT))
+        if rng.random() < 0.1:
+            await self._reopen(connection)
         if rng.random() < 0.05:
             replies = await self._storage.start([_keyed(rng.randrange(20)) for _ in range(3)])
             counts.add("started", sum(reply.created for reply in replies))
+
+    async def _reopen(self, connection: asyncpg.Connection) -> None:
+        """Open a failed run again; as often as not with its failed parent, in one commit."""
+        rows = await connection.fetch(
+            "select o.run_id::text as id, p.run_id::text as parent from runnerq.outcome as o"
+            " join runnerq.run as r on r.id = o.run_id"
+            " left join runnerq.outcome as p on p.run_id = r.parent_id and p.status = 'failed'"
+            " where o.status = 'failed' and o.token <> 0 order by random() limit 1"
+        )
+        for row in rows:
+            reopen = Reopen(run_id=row["id"], generation=1, status="failed")
+            if row["parent"] and self._random.random() < 0.5:
+                reopen = Reopen(run_id=row["parent"], generation=1, status="failed", children=(reopen,))
+            if await self._storage.reopen(reopen):
+                self._counts.add("reopened", 1 + len(reopen.children))
 
     async def _send_slowly(self, connection: asyncpg.Connection, batch: list[NewSignal]) -> None:
         """Send in a transaction that stays open for a moment; one in four is rolled back."""

@@ -1,0 +1,62 @@
+"""Forks: a new run that begins with what another one had done before some entry (DESIGN section 5, rule 16).
+
+Rules
+- The journal is copied with its seed, so that the same code does the same as far as it goes. Unread signals are not.
+- A child that had not ended by then is started anew with its first input, as a child of the fork. One that had ended
+  stays what it is: an answer on record.
+"""
+
+from __future__ import annotations
+
+from runnerq.client.core import Core
+from runnerq.errors import WrongState
+from runnerq.ids import derived_run_id, new_run_id
+from runnerq.persistence.records import NewRun, RunRecord
+from runnerq.workflow.forking import before_answer, forked, open_children
+
+
+async def fork_of(record: RunRecord, position: str, core: Core) -> str:
+    """Start the fork, and answer its id. ValueError for a position that the run's journal does not have."""
+    if record.kind == "activity":
+        raise WrongState(record.id, record.status, "fork, which is for workflows,")
+    storage = core.storage
+    journal = await storage.journal(record.id)
+    rows = before_answer(() if journal is None else journal.rows, position)
+    now = await storage.now()
+    fork_id = new_run_id()
+    open_ = open_children(rows)
+    renewed = {child: derived_run_id(now, fork_id, "1", at) for child, at in open_.items()}
+    fork = NewRun(
+        id=fork_id,
+        kind=record.kind,
+        name=record.name,
+        version=record.version,
+        queue=record.queue,
+        input=record.input or "[]",
+        priority=record.priority,
+        metadata=record.metadata,
+        options=record.options,
+        rows=forked(rows, renewed, now),
+    )
+    children = [_child(await core.record(child), renewed[child], fork_id, at) for child, at in open_.items()]
+    await core.start([fork, *children])
+    return fork_id
+
+
+def _child(original: RunRecord, new_id: str, fork_id: str, position: str) -> NewRun:
+    """The same child again, of the fork. It has no key: its original holds that."""
+    return NewRun(
+        id=new_id,
+        kind=original.kind,
+        name=original.name,
+        version=original.version,
+        queue=original.queue,
+        input=original.input or "[]",
+        priority=original.priority,
+        root_id=fork_id,
+        parent_id=fork_id,
+        parent_position=f"1/{position}",
+        depth=1,
+        metadata=original.metadata,
+        options=original.options,
+    )

@@ -1,0 +1,113 @@
+"""Opening runs again that ended badly or are blocked: what ``retry`` asks the storage for.
+
+Rules (DESIGN section 5, rule 16)
+- The journal is cut at the failure that the run ended with: that answer and what came after it stay in history and are
+  fed no more. A child whose failure is cut is opened again with its parent, and so on down.
+- A run whose undos have begun is not opened again: what it did is half undone. One that ended because an undo failed
+  goes on at that undo.
+- A blocked run lost nothing: it is only made claimable, by a worker of any build.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal, TypeAlias, cast
+
+import msgspec
+
+from runnerq.client.core import Core
+from runnerq.errors import WrongState
+from runnerq.persistence.protocol import Storage
+from runnerq.persistence.records import Reopen, RunFilter, RunRecord, Status
+from runnerq.workflow.journal import Asked, Reopened, Row
+from runnerq.workflow.reopening import reopening, undo_began
+
+Accept: TypeAlias = Literal["arguments"]
+
+OPENABLE = (Status.FAILED, Status.DEAD_LETTER, Status.BLOCKED)
+UNDO_FAILED = "undo_failed"
+PAGE = 200
+_ended_badly = (Status.FAILED, Status.DEAD_LETTER, Status.CANCELLED)
+
+
+async def retry_one(core: Core, run_id: str, accept: Accept | None) -> bool:
+    """Open a run again; False if it has changed meanwhile. Raises RunNotFound, WrongState."""
+    reopen = await reopen_of(await core.record(run_id), core.storage, accept)
+    return await core.storage.reopen(reopen)
+
+
+async def retry_all(core: Core, where: RunFilter, accept: Accept | None) -> int:
+    """Open all runs that fit and can be opened again; how many were."""
+    if where.status is None:
+        where = msgspec.structs.replace(where, status=OPENABLE)
+    opened, before = 0, None
+    while records := await core.storage.list_runs(where, PAGE, before):
+        before = records[-1].id
+        for record in records:
+            try:
+                reopen = await reopen_of(record, core.storage, accept)
+            except WrongState:
+                continue
+            opened += await core.storage.reopen(reopen)
+    return opened
+
+
+async def reopen_of(record: RunRecord, storage: Storage, accept: Accept | None) -> Reopen:
+    """What opens this run again. WrongState if nothing does."""
+    if record.status not in OPENABLE:
+        raise WrongState(record.id, record.status, "retry")
+    return await _reopen_of(record, storage, accept)
+
+
+async def _reopen_of(record: RunRecord, storage: Storage, accept: Accept | None) -> Reopen:
+    if record.kind == "activity":
+        return _reopen(record, None)
+    journal = await storage.journal(record.id)
+    rows = () if journal is None else journal.rows
+    accepted = () if accept is None else (accept,)
+    if record.status is Status.BLOCKED:
+        return _reopen(record, _row(rows, Reopened(upto=len(rows), accept=accepted)) if accepted else None)
+    if undo_began(rows) and record.reason != UNDO_FAILED:
+        raise WrongState(record.id, record.status, "retry, once its undos have begun,")
+    if not rows:  # it ended before it began: a crash loop
+        return _reopen(record, None)
+    cut = msgspec.structs.replace(_cut(rows, record), accept=accepted)
+    children = [await _child(child, storage) for child in _cut_children(rows, cut)]
+    return _reopen(record, _row(rows, cut), tuple(child for child in children if child is not None))
+
+
+def _cut(rows: Sequence[Row], record: RunRecord) -> Reopened:
+    if record.status is Status.CANCELLED:
+        # A child, which goes on as if its parent had not given it up.
+        return Reopened(upto=max((row.place for row in rows if row.kind == "cancel"), default=len(rows)))
+    return reopening(rows, record.error)
+
+
+def _reopen(record: RunRecord, row: Row | None, children: tuple[Reopen, ...] = ()) -> Reopen:
+    status = cast("Literal['failed', 'dead_letter', 'cancelled', 'blocked']", record.status.value)
+    return Reopen(run_id=record.id, generation=record.generation, status=status, row=row, children=children)
+
+
+def _row(rows: Sequence[Row], reopened: Reopened) -> Row:
+    return Row(len(rows), "reopened", "", rows[-1].at, msgspec.json.encode(reopened).decode())
+
+
+def _cut_children(rows: Sequence[Row], cut: Reopened) -> Iterator[str]:
+    """Children whose end, or whose closing, is cut."""
+    ids = {asked.position: asked.child for row in rows for asked in _asked(row) if asked.child is not None}
+    for row in rows[cut.upto :]:
+        child = ids.get(row.position)
+        if child is not None and row.kind in ("failed", "closed"):
+            yield child
+
+
+async def _child(run_id: str, storage: Storage) -> Reopen | None:
+    """What opens a child again; None for one that goes on, or went well."""
+    record = await storage.run(run_id)
+    if record is None or record.status not in _ended_badly:
+        return None
+    return await _reopen_of(record, storage, None)
+
+
+def _asked(row: Row) -> list[Asked]:
+    return [] if row.asked is None else msgspec.json.decode(row.asked, type=list[Asked])

@@ -1,0 +1,68 @@
+"""Records of runs that are to be: started, or opened again."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from runnerq.persistence.records.base import Kind, OnDuplicate, Struct
+from runnerq.workflow.journal import Row
+
+
+class NewRun(Struct, frozen=True, kw_only=True):
+    """A run to create. ``input`` and ``options`` are JSON objects' text; ``metadata`` too.
+
+    ``due_at`` (database time) or ``due_in`` (seconds from the commit) delay it. A child names its parent and the
+    position in the parent's journal that asked for it. ``rows`` is the journal that it begins with, in generation 1, as
+    a fork does; a child that a turn creates has none.
+    """
+
+    id: str
+    kind: Kind
+    name: str
+    version: int
+    queue: str
+    input: str
+    priority: int = 2
+    root_id: str | None = None
+    parent_id: str | None = None
+    parent_position: str | None = None
+    depth: int = 0
+    key: str | None = None
+    on_duplicate: OnDuplicate = "return_existing"
+    due_at: datetime | None = None
+    due_in: float | None = None
+    metadata: str | None = None
+    options: str | None = None
+    rows: tuple[Row, ...] = ()
+
+    @property
+    def served(self) -> str:
+        return served_name(self.kind, self.name, self.version)
+
+
+def served_name(kind: Kind, name: str, version: int) -> str:
+    """What a worker claims by: ``name@version`` for a workflow, the bare name for an activity."""
+    return f"{name}@{version}" if kind == "workflow" else name
+
+
+class StartReply(Struct, frozen=True, kw_only=True):
+    """What became of one NewRun. ``id`` is the run that stands for it: the new one, or the holder of its key."""
+
+    id: str
+    created: bool
+    refused: bool = False
+
+
+class Reopen(Struct, frozen=True, kw_only=True):
+    """A run to open again: one that ended as failed, dead-lettered or cancelled, or one that is blocked.
+
+    ``status`` and ``generation`` are what the caller saw, and must still hold. ``row`` is the next of its journal.
+    ``children`` are opened in the same commit: all are, or nothing is.
+    """
+
+    run_id: str
+    generation: int
+    status: Literal["failed", "dead_letter", "cancelled", "blocked"]
+    row: Row | None = None
+    children: tuple[Reopen, ...] = ()

@@ -1,0 +1,28 @@
+"""Each corner case of the list has its tests: edge_cases.toml says which, in the order of the list."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.naming import missing
+
+INDEX = Path(__file__).with_name("edge_cases.toml")
+CASES = tomllib.loads(INDEX.read_text())["case"]
+LINES = 42
+
+
+def test_the_list_is_whole_and_in_order() -> None:
+    assert [case["line"] for case in CASES] == list(range(1, LINES + 1))
+
+
+def test_every_case_says_its_rule_in_a_sentence() -> None:
+    assert [case["line"] for case in CASES if not case["rule"].endswith(".")] == []
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"line {case['line']}")
+def test_every_case_is_shown_by_tests_that_are_there(case: dict[str, list[str]]) -> None:
+    assert case["tests"], "no test shows it"
+    assert missing(case["tests"]) == []

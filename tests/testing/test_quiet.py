@@ -1,0 +1,99 @@
+"""When all is at rest, and what may still come by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+
+import anyio.to_thread
+import pytest
+
+from runnerq.errors import ConfigurationError
+from runnerq.testing.quiet import SOON, at_rest, check_loop, may_come, next_timer
+
+
+class Foreign:
+    """Some event loop that keeps to itself what it is about to do."""
+
+
+def test_another_loop_is_refused_with_what_to_do() -> None:
+    with pytest.raises(ConfigurationError, match="not Foreign: run these tests without uvloop"):
+        check_loop(Foreign())
+
+
+async def test_rest_is_when_a_chain_of_callbacks_has_come_to_its_end() -> None:
+    loop = asyncio.get_running_loop()
+    check_loop(loop)
+    steps: list[int] = []
+
+    def step(left: int) -> None:
+        steps.append(left)
+        if left:
+            loop.call_soon(step, left - 1)
+
+    loop.call_soon(step, 100)
+    await at_rest(loop)
+    assert steps[-1] == 0
+
+
+async def test_a_timer_that_is_due_soon_may_come_and_a_guard_further_off_may_not() -> None:
+    loop = asyncio.get_running_loop()
+    assert not may_come(loop)
+    guard = loop.call_later(2 * SOON, lambda: None)
+    assert not may_come(loop)
+    soon = loop.call_later(1, lambda: None)
+    assert may_come(loop)
+    assert next_timer(loop) == soon.when()
+    soon.cancel()
+    assert not may_come(loop)
+    guard.cancel()
+
+
+async def test_a_watched_socket_may_bring_something() -> None:
+    loop = asyncio.get_running_loop()
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        loop.add_reader(ours, lambda: None)
+        assert may_come(loop)
+        loop.remove_reader(ours)
+        assert not may_come(loop)
+
+
+@asynccontextmanager
+async def _held_in(how: str) -> AsyncIterator[None]:
+    """Inside, a thread of this kind works."""
+    entered, let_go = threading.Event(), threading.Event()
+
+    def work() -> None:
+        entered.set()
+        let_go.wait()
+
+    loop = asyncio.get_running_loop()
+    working: asyncio.Future[None]
+    if how == "asyncio":
+        working = asyncio.ensure_future(asyncio.to_thread(work))
+    elif how == "anyio":
+        working = asyncio.ensure_future(anyio.to_thread.run_sync(work))
+    else:
+        working = loop.run_in_executor(ThreadPoolExecutor(1), work)
+    while not entered.is_set():
+        await asyncio.sleep(0)
+    try:
+        yield
+    finally:
+        let_go.set()
+        await working
+
+
+@pytest.mark.parametrize("how", ["asyncio", "anyio", "a pool"])
+async def test_a_thread_that_was_given_something_may_bring_it_and_one_that_rests_will_not(how: str) -> None:
+    loop = asyncio.get_running_loop()
+    async with _held_in(how):
+        assert may_come(loop)
+    # The thread tells the loop before it goes to rest; nothing tells of that.
+    while may_come(loop):
+        await asyncio.sleep(0)
