@@ -3,8 +3,8 @@
 Rules
 - The loop is at rest when nothing is ready to run; seen from within the only callback of a turn.
 - Something may still come by itself if a timer of the loop is due soon, a socket is watched, or a thread that somebody
-  gave a function to has not returned. A timer further off is a guard (``asyncio.timeout(20)`` around a test), and no
-  event that a test wants to wait for.
+  gave a function to has not returned. A timer further off is a guard (``asyncio.timeout(20)`` around a test), and a
+  thread that was busy before the test began is somebody else's: neither is what a test wants to wait for.
 - This reads what asyncio's own loops keep to themselves; another loop is refused, with a message that says so.
 """
 
@@ -55,9 +55,9 @@ def next_timer(loop: Any) -> float | None:
     return soon if soon is not None and soon < loop.time() + SOON else None
 
 
-def may_come(loop: Any) -> bool:
-    """Whether something may still happen by itself."""
-    return next_timer(loop) is not None or _watches(loop) or _threads_work()
+def may_come(loop: Any, elsewhere: frozenset[int]) -> bool:
+    """Whether something may still happen by itself. ``elsewhere`` are threads that do nothing for this test."""
+    return next_timer(loop) is not None or _watches(loop) or not busy_threads() <= elsewhere
 
 
 def _watches(loop: Any) -> bool:
@@ -69,9 +69,11 @@ def _watches(loop: Any) -> bool:
     return any(key.fileobj is not own and key.fd != (own.fileno() if own else None) for key in files.values())
 
 
-def _threads_work() -> bool:
+def busy_threads() -> frozenset[int]:
+    """The threads of pools that are in something they were given."""
     me = threading.get_ident()
-    return any(_works(frame) for ident, frame in sys._current_frames().items() if ident != me)  # noqa: SLF001 - its name
+    frames = sys._current_frames().items()  # noqa: SLF001 - its name
+    return frozenset(ident for ident, frame in frames if ident != me and _works(frame))
 
 
 def _works(frame: FrameType) -> bool:

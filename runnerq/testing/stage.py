@@ -23,7 +23,7 @@ from runnerq.persistence.records import Wake
 from runnerq.runtime.current import Current
 from runnerq.runtime.reading import later
 from runnerq.testing.faults import Faults
-from runnerq.testing.quiet import at_rest, check_loop, may_come, next_timer
+from runnerq.testing.quiet import at_rest, busy_threads, check_loop, may_come, next_timer
 from runnerq.testing.storage import StageStorage
 from runnerq.testing.timers import Looks, VirtualTimers
 from runnerq.testing.traps import TrappedDrive, Traps
@@ -70,6 +70,7 @@ class Stage:
         self._heard = 0
         self._looked = 0
         self._mover: asyncio.Task[None] | None = None
+        self._elsewhere = frozenset[int]()
         self._unsubscribe: Callable[[], None] | None = None
 
     def now(self) -> datetime:
@@ -80,6 +81,7 @@ class Stage:
     def open(self) -> None:
         loop = asyncio.get_running_loop()
         check_loop(loop)
+        self._elsewhere = busy_threads()
         self._unsubscribe = self.storage.subscribe(self._hear)
         self._mover = loop.create_task(self._move(loop), name="runnerq-test-clock")
 
@@ -160,7 +162,7 @@ class Stage:
         if self.storage.is_due(self.now()):
             self._look_again()
             return
-        if self._in_threads or (self._under_way and may_come(loop)):
+        if self._in_threads or (self._under_way and may_come(loop, self._elsewhere)):
             await self._something(loop)
             return
         over = [waiter for waiter in self._waiters if waiter.until is not None and waiter.until <= self.now()]
@@ -175,7 +177,7 @@ class Stage:
         elif over:
             for waiter in over:
                 self._tell(waiter, None)
-        elif may_come(loop):
+        elif may_come(loop, self._elsewhere):
             await self._something(loop)
         else:
             for waiter in list(self._waiters):

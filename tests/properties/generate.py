@@ -208,13 +208,13 @@ def _program(stratum: int) -> st.SearchStrategy[Block]:
 
 
 def _forced_fault(stratum: int) -> str:
-    kinds = (*KINDS, "wake lost")
+    kinds = (*KINDS, "wake lost", "send reply lost")
     return kinds[stratum % len(kinds)]
 
 
 @cache
 def _fault(kind: str) -> st.SearchStrategy[Fault]:
-    late = {"wake lost": [1]}.get(kind, [1, 2, 3, 4, 6, 9] if kind in AT_COMMITS else [1, 2])
+    late = {"wake lost": [1], "send reply lost": [1]}.get(kind, [1, 2, 3, 4, 6, 9] if kind in AT_COMMITS else [1, 2])
     return st.builds(Fault, kind=st.just(kind), at=st.sampled_from(late))
 
 
@@ -225,7 +225,7 @@ STRATA = len(PAIRS) * 4
 @cache
 def cases(stratum: int) -> st.SearchStrategy[Case]:
     """Cases of one stratum: each must have one nesting, three commands and one fault, and has others by chance."""
-    chance = st.one_of([_fault(kind) for kind in (*KINDS, "wake lost", "wake lost")])
+    chance = st.one_of([_fault(kind) for kind in (*KINDS, "wake lost", "wake lost", "send reply lost")])
     faults = st.tuples(_fault(_forced_fault(stratum)), st.lists(chance, max_size=2))
     return st.builds(
         Case,

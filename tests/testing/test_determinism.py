@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import gc
 import inspect
 import logging
 import os
@@ -385,3 +386,28 @@ async def test_a_run_that_fails_as_it_should_fails_as_in_production() -> None:
     async with Environment(workflows=[order, ship]) as env:
         with pytest.raises(RunFailed, match="out of cups"):
             await (await env.start(order)).result()
+
+
+async def test_what_the_garbage_collector_runs_meanwhile_is_none_of_the_workflows() -> None:
+    asked: list[float] = []
+
+    def asks_the_time(phase: str, info: dict[str, int]) -> None:
+        asked.append(time.perf_counter())
+
+    @workflow
+    def makes_garbage(ctx: Context) -> Flow[int]:
+        made = [[nth] for nth in range(1000)]
+        yield from ctx.step(mail, "ann")
+        return len(made)
+
+    threshold = gc.get_threshold()
+    gc.callbacks.append(asks_the_time)
+    gc.set_threshold(10)
+    try:
+        async with Environment(workflows=[makes_garbage]) as env:
+            assert await (await env.start(makes_garbage)).result() == 1000
+    finally:
+        gc.set_threshold(*threshold)
+        gc.callbacks.remove(asks_the_time)
+    assert gc.isenabled()
+    assert asked

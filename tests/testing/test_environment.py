@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -430,3 +431,27 @@ def test_importing_the_kit_does_not_import_pytest() -> None:
     code = "import sys, runnerq.testing; print('pytest' in sys.modules)"
     answer = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True)
     assert answer.stdout.strip() == "False"
+
+
+@workflow
+def waits_for_ever(ctx: Context) -> Flow[None]:
+    yield from ctx.signal(APPROVAL)
+
+
+async def test_a_thread_that_was_busy_before_the_test_is_not_waited_for() -> None:
+    let_go, inside = threading.Event(), threading.Event()
+
+    def busy() -> None:
+        inside.set()
+        let_go.wait(60)
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(busy)
+        inside.wait(30)
+        try:
+            async with Environment(workflows=[waits_for_ever]) as env:
+                run = await env.start(waits_for_ever)
+                with pytest.raises(ResultTimeout):
+                    await run.result()
+        finally:
+            let_go.set()

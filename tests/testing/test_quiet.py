@@ -13,7 +13,7 @@ import anyio.to_thread
 import pytest
 
 from runnerq.errors import ConfigurationError
-from runnerq.testing.quiet import SOON, at_rest, check_loop, may_come, next_timer
+from runnerq.testing.quiet import SOON, at_rest, busy_threads, check_loop, may_come, next_timer
 
 
 class Foreign:
@@ -40,27 +40,33 @@ async def test_rest_is_when_a_chain_of_callbacks_has_come_to_its_end() -> None:
     assert steps[-1] == 0
 
 
-async def test_a_timer_that_is_due_soon_may_come_and_a_guard_further_off_may_not() -> None:
+@pytest.fixture
+def elsewhere() -> frozenset[int]:
+    """What other tests have left behind."""
+    return busy_threads()
+
+
+async def test_a_timer_that_is_due_soon_may_come_and_a_guard_further_off_may_not(elsewhere: frozenset[int]) -> None:
     loop = asyncio.get_running_loop()
-    assert not may_come(loop)
+    assert not may_come(loop, elsewhere)
     guard = loop.call_later(2 * SOON, lambda: None)
-    assert not may_come(loop)
+    assert not may_come(loop, elsewhere)
     soon = loop.call_later(1, lambda: None)
-    assert may_come(loop)
+    assert may_come(loop, elsewhere)
     assert next_timer(loop) == soon.when()
     soon.cancel()
-    assert not may_come(loop)
+    assert not may_come(loop, elsewhere)
     guard.cancel()
 
 
-async def test_a_watched_socket_may_bring_something() -> None:
+async def test_a_watched_socket_may_bring_something(elsewhere: frozenset[int]) -> None:
     loop = asyncio.get_running_loop()
     ours, theirs = socket.socketpair()
     with ours, theirs:
         loop.add_reader(ours, lambda: None)
-        assert may_come(loop)
+        assert may_come(loop, elsewhere)
         loop.remove_reader(ours)
-        assert not may_come(loop)
+        assert not may_come(loop, elsewhere)
 
 
 @asynccontextmanager
@@ -90,10 +96,12 @@ async def _held_in(how: str) -> AsyncIterator[None]:
 
 
 @pytest.mark.parametrize("how", ["asyncio", "anyio", "a pool"])
-async def test_a_thread_that_was_given_something_may_bring_it_and_one_that_rests_will_not(how: str) -> None:
+async def test_a_thread_that_was_given_something_may_bring_it_and_one_that_rests_will_not(
+    how: str, elsewhere: frozenset[int]
+) -> None:
     loop = asyncio.get_running_loop()
     async with _held_in(how):
-        assert may_come(loop)
+        assert may_come(loop, elsewhere)
     # The thread tells the loop before it goes to rest; nothing tells of that.
-    while may_come(loop):
+    while may_come(loop, elsewhere):
         await asyncio.sleep(0)
