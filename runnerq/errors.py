@@ -182,6 +182,8 @@ class RunFailed(RunnerQError):
         self.error = error
         why = f"{error.type}: {error.message}" if error is not None else (reason or "no error was recorded")
         super().__init__(f"run {run_id} of {workflow} ended as {status}: {why}")
+        for note in () if error is None else error.notes:
+            self.add_note(note)
         if error is not None and error.stack:
             self.add_note(f"In the worker:\n{error.stack.rstrip()}")
 

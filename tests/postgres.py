@@ -20,7 +20,7 @@ import threading
 import uuid
 import warnings
 from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit, urlunsplit
@@ -37,6 +37,7 @@ POSTGRES_15 = Binaries(Path("/usr/lib/postgresql/15/bin"))
 THROW_AWAY = {"fsync": "off", "full_page_writes": "off", "max_connections": "300"}
 """What a server may do whose data nobody will miss. synchronous_commit stays on: tests rely on what it means."""
 
+DOCKER_SOCKET = Path("/var/run/docker.sock")
 DOCKER_PATIENCE = 2
 """Seconds in which a Docker engine must answer to be used."""
 
@@ -117,16 +118,21 @@ def embedded_server(binaries: Binaries | None = None) -> Iterator[str]:
 @contextmanager
 def container() -> Iterator[str | None]:
     """A server in a container; None without a Docker engine that answers and can start it."""
+    if "DOCKER_HOST" not in os.environ and not DOCKER_SOCKET.exists():
+        # Its client would leave the socket open that it has tried in vain.
+        yield None
+        return
     try:
         import docker
         from testcontainers.community.postgres import PostgresContainer
 
-        docker.from_env(timeout=DOCKER_PATIENCE).ping()
+        with closing(docker.from_env(timeout=DOCKER_PATIENCE)) as engine:
+            engine.ping()
         server = PostgresContainer("postgres:18-alpine", driver=None)
         server.with_command(" ".join(["postgres", *(f"-c {name}={value}" for name, value in THROW_AWAY.items())]))
         server.start()
     except Exception as error:
-        if not isinstance(error, ImportError) and Path("/var/run/docker.sock").exists():
+        if not isinstance(error, ImportError) and DOCKER_SOCKET.exists():
             warnings.warn(f"Docker is there, but gave no Postgres: {error}", stacklevel=2)
         yield None
         return

@@ -73,7 +73,7 @@ def start(
 ) -> None:
     """Start the workflow or activity NAME, and print its id.
 
-    Each JSON is one argument; @file reads one from a file.
+    Each JSON is one argument; @file reads one from a file. Options go first, and -- before a negative number.
     """
     if key == "":
         raise click.UsageError("--key is empty: leave it out to start a run without one")
@@ -91,7 +91,7 @@ def start(
             say(f"started {run.id}")
             print_json(await client.handle(run.id).result(wait.limit))
 
-    connected(database, work)
+    connected(database, work, migrate=True)
 
 
 @click.command()
@@ -101,7 +101,7 @@ def start(
 @click.option("--dedup", help="Send it once: later signals of the same run, channel and dedup id are dropped.")
 @takes_database
 def send(run_id: str, channel: str, value: Any, dedup: str | None, database: Database) -> None:
-    """Send a signal with a JSON value (null without one) to a run."""
+    """Send a signal with a JSON value (null without one) to a run. Write -- before a negative number."""
 
     async def work(client: Client) -> None:
         await client.send(run_id, channel, value, dedup=dedup or None)
@@ -138,7 +138,10 @@ def history(run_id: str, generation: int | None, output: str, database: Database
     """Print a run's journal: what it asked for, and what came of it."""
 
     async def work(client: Client) -> None:
-        entries = await client.history(run_id, generation)
+        try:
+            entries = await client.history(run_id, generation)
+        except ValueError as error:
+            raise Refused(str(error), 2) from error
         if output == "json":
             print_json(entries)
         else:

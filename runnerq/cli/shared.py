@@ -157,11 +157,11 @@ def duration(text: str) -> float:
 # --- running ----------------------------------------------------------------------------------------------------------
 
 
-def connected(database: Database, work: Callable[[Client], Awaitable[T]]) -> T:
-    """Do the work with an open client."""
+def connected(database: Database, work: Callable[[Client], Awaitable[T]], *, migrate: bool = False) -> T:
+    """Do the work with an open client. Only what begins something may make the schema, or bring it up to date."""
 
     async def within() -> T:
-        async with database.client() as client:
+        async with database.client(migrate=migrate) as client:
             return await work(client)
 
     return asyncio.run(within())

@@ -94,7 +94,10 @@ def run_table(shown: Shown) -> Table:
         ("reason", run.reason),
         ("blocked", None if block is None else block.message),
         ("traceback", None if block is None else block.traceback),
-        ("error", None if run.error is None else f"{run.error.type}: {run.error.message}"),
+        (
+            "error",
+            None if run.error is None else "\n".join([f"{run.error.type}: {run.error.message}", *run.error.notes]),
+        ),
         ("stack", None if run.error is None else run.error.stack or None),
         ("result", json_text(shown.result) if run.status is Status.COMPLETED else None),
     ]

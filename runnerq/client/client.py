@@ -17,7 +17,7 @@ from runnerq.client.handle import Handle
 from runnerq.client.history import Entry
 from runnerq.client.info import Page, RunInfo, info_of
 from runnerq.client.options import NO_OPTIONS, StartOptions, checked_options
-from runnerq.client.reopening import Accept, retry_all, retry_one
+from runnerq.client.reopening import Accept, check_accept, retry_all, retry_one
 from runnerq.client.starting import Target, new_run, target_named, target_of, template
 from runnerq.errors import ConfigurationError, KeyTaken
 from runnerq.ids import check_run_id
@@ -261,8 +261,10 @@ class Client:
 
         The failed entry and what came after it may run again, with the same idempotency keys; a failed child of it is
         retried with it. ``accept="arguments"`` lets a run that is blocked by changed arguments alone go on. False if
-        somebody else was faster. Raises RunNotFound, and WrongState for any other run and once its undos have begun.
+        somebody else was faster. Raises RunNotFound, and WrongState for any other run, and once its undos, or those of
+        a child that would have to be retried with it, have begun.
         """
+        check_accept(accept)
         if isinstance(which, RunFilter):
             return await retry_all(self._core, _checked(which), accept)
         return await retry_one(self._core, check_run_id(which), accept)
@@ -271,7 +273,8 @@ class Client:
         """Start a new run with a copy of this workflow run's journal as far as the answer of an entry, and its seed.
 
         That entry and what follows are done anew, with new idempotency keys; children that had not answered by then are
-        started anew. ``from_entry`` is an entry's ``position``. Raises RunNotFound, ValueError for an unknown position.
+        started anew. ``from_entry`` is an entry's ``position``. Raises RunNotFound, ValueError for an unknown position,
+        and WrongState for an activity and once the run's undos have begun: what it did is undone, so start it anew.
         """
         forked = await fork_of(await self._core.record(check_run_id(run_id)), from_entry, self._core)
         return Handle(self._core, forked, Any, created=True, known=True)

@@ -13,6 +13,7 @@ from runnerq.errors import WrongState
 from runnerq.ids import derived_run_id, new_run_id
 from runnerq.persistence.records import NewRun, RunRecord
 from runnerq.workflow.forking import before_answer, forked, open_children
+from runnerq.workflow.reopening import undo_began
 
 
 async def fork_of(record: RunRecord, position: str, core: Core) -> str:
@@ -21,7 +22,11 @@ async def fork_of(record: RunRecord, position: str, core: Core) -> str:
         raise WrongState(record.id, record.status, "fork, which is for workflows,")
     storage = core.storage
     journal = await storage.journal(record.id)
-    rows = before_answer(() if journal is None else journal.rows, position)
+    whole = () if journal is None else journal.rows
+    if undo_began(whole):
+        # Its steps would count as done, and are undone.
+        raise WrongState(record.id, record.status, "fork, once its undos have begun (start it anew instead),")
+    rows = before_answer(whole, position)
     now = await storage.now()
     fork_id = new_run_id()
     open_ = open_children(rows)

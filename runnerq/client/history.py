@@ -10,12 +10,14 @@ import msgspec
 
 from runnerq.persistence.records import Journal
 from runnerq.serialization.failures import Failure, read
-from runnerq.workflow.journal import Asked, Reopened, Row
+from runnerq.workflow.journal import Asked, Reopened, Row, asks_of
 
 EntryKind: TypeAlias = Literal[
     "started", "step", "transaction", "child", "spawn", "send", "sleep", "signal",
     "all", "race", "publish", "patch", "undo", "cancel", "reopened",
 ]  # fmt: skip
+Key: TypeAlias = tuple[str, int]
+"""A command's position and 0; ``""`` and the place, of a row that is an entry of its own."""
 EntryState: TypeAlias = Literal["asked", "answered", "failed", "closed", "interrupted"]
 
 ATTEMPTED = frozenset({"step", "transaction", "undo"})
@@ -47,7 +49,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 def entries_of(journal: Journal, name: str) -> list[Entry]:
     """The entries in the order in which they were asked for; ``name`` is the workflow's."""
     failures = {attempt.position: attempt.number for attempt in journal.attempts}
-    entries: dict[tuple[str, int], Entry] = {}
+    entries: dict[Key, Entry] = {}
     for row in journal.rows:
         if row.kind == "reopened":
             entries |= _taken_back(entries, row, journal.rows)
@@ -57,30 +59,29 @@ def entries_of(journal: Journal, name: str) -> list[Entry]:
         elif row.kind != "mark" and (row.position, 0) in entries:
             # What is not there is a branch that was closed: it asks for commands, and is none.
             entries[(row.position, 0)] = _settled(entries[(row.position, 0)], row)
-        asks = _asked(row)
+        asks = asks_of(row)
         for asked in asks:
             entry = _asked_entry(asked, row, journal.generation, failures)
             entries[(asked.position, 0)] = _answered_at_once(entry) if _needs_no_answer(asked, asks) else entry
     return list(entries.values())
 
 
-def _taken_back(
-    entries: Mapping[tuple[str, int], Entry], row: Row, rows: Sequence[Row]
-) -> dict[tuple[str, int], Entry]:
-    """Entries whose answers a ``reopened`` row took back: they are open again, until they are answered anew."""
+def _taken_back(entries: Mapping[Key, Entry], row: Row, rows: Sequence[Row]) -> dict[Key, Entry]:
+    """Entries that a ``reopened`` row changes: one whose answer it took back is asked again, one that was asked for
+    behind that is closed, unless the code comes to ask for it once more."""
     reopened = msgspec.json.decode(row.value or "{}", type=Reopened)
-    cut = {
-        (each.position, 0)
-        for each in rows[: row.place]
-        if each.place >= reopened.upto or each.place in reopened.skipped
-    }
-    return {
-        key: msgspec.structs.replace(
-            entry, state="asked", value=None, error=None, answered_at=None, attempts=max(0, entry.attempts - 1)
-        )
-        for key, entry in entries.items()
-        if key in cut and entry.answered_at is not None
-    }
+    cut = [each for each in rows[: row.place] if each.place >= reopened.upto]
+    gone = {(asked.position, 0) for each in cut for asked in asks_of(each)}
+    again = {(each.position, 0) for each in rows[: row.place] if each in cut or each.place in reopened.skipped}
+    changed = {key: msgspec.structs.replace(entries[key], state="closed") for key in gone & entries.keys()}
+    for key in (again - gone) & entries.keys():
+        entry = entries[key]
+        if entry.answered_at is not None:
+            attempts = max(0, entry.attempts - 1)
+            changed[key] = msgspec.structs.replace(
+                entry, state="asked", value=None, error=None, answered_at=None, attempts=attempts
+            )
+    return changed
 
 
 def _own_entry(row: Row, generation: int, name: str) -> Entry | None:
@@ -99,10 +100,6 @@ def _own_entry(row: Row, generation: int, name: str) -> Entry | None:
         asked_at=row.at,
         answered_at=row.at,
     )
-
-
-def _asked(row: Row) -> list[Asked]:
-    return [] if row.asked is None else msgspec.json.decode(row.asked, type=list[Asked])
 
 
 def _asked_entry(asked: Asked, row: Row, generation: int, failures: dict[str, int]) -> Entry:

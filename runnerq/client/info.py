@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from runnerq.persistence.records import Priority, RunRecord, Status
+from runnerq.persistence.records import Priority, RunRecord, Status, served_name
 from runnerq.serialization.failures import Failure, read
 from runnerq.workflow.journal import Started
 
@@ -85,7 +85,8 @@ def waiting_for(record: RunRecord) -> str | None:
         case Status.RETRYING:
             return f"its next attempt, {due}"
         case Status.PENDING:
-            return f"a worker that serves {record.name!r} on queue {record.queue!r}"
+            served = served_name(record.kind, record.name, record.version)
+            return f"a worker that serves {served!r} on queue {record.queue!r}"
         case Status.BLOCKED:
             return "code that follows its journal: see why it is blocked"
         case Status.WAITING:

@@ -16,11 +16,11 @@ from typing import Literal, TypeAlias, cast
 import msgspec
 
 from runnerq.client.core import Core
-from runnerq.errors import WrongState
+from runnerq.errors import ConfigurationError, WrongState
 from runnerq.persistence.protocol import Storage
-from runnerq.persistence.records import Reopen, RunFilter, RunRecord, Status
-from runnerq.workflow.journal import Asked, Reopened, Row
-from runnerq.workflow.reopening import reopening, undo_began
+from runnerq.persistence.records import BlockRecord, Reopen, RunFilter, RunRecord, Status
+from runnerq.workflow.journal import Reopened, Row, asks_of
+from runnerq.workflow.reopening import ARGUMENTS, effective, reopening, undo_began
 
 Accept: TypeAlias = Literal["arguments"]
 
@@ -28,6 +28,12 @@ OPENABLE = (Status.FAILED, Status.DEAD_LETTER, Status.BLOCKED)
 UNDO_FAILED = "undo_failed"
 PAGE = 200
 _ended_badly = (Status.FAILED, Status.DEAD_LETTER, Status.CANCELLED)
+
+
+def check_accept(accept: object) -> None:
+    """Raise ConfigurationError for what cannot be accepted."""
+    if accept not in (None, ARGUMENTS):
+        raise ConfigurationError(f"retry(accept={accept!r}): only accept={ARGUMENTS!r} means anything")
 
 
 async def retry_one(core: Core, run_id: str, accept: Accept | None) -> bool:
@@ -64,22 +70,32 @@ async def _reopen_of(record: RunRecord, storage: Storage, accept: Accept | None)
         return _reopen(record, None)
     journal = await storage.journal(record.id)
     rows = () if journal is None else journal.rows
+    if not rows:  # it ended, or is blocked, before it began
+        return _reopen(record, None)
     accepted = () if accept is None else (accept,)
     if record.status is Status.BLOCKED:
-        return _reopen(record, _row(rows, Reopened(upto=len(rows), accept=accepted)) if accepted else None)
+        if accepted and not _differs_in_arguments_alone(await storage.block(record.id)):
+            verb = "retry(accept='arguments'), which is for arguments that differ and nothing else,"
+            raise WrongState(record.id, record.status, verb)
+        return _reopen(record, _row(rows, Reopened(upto=_end(rows), accept=accepted)) if accepted else None)
     if undo_began(rows) and record.reason != UNDO_FAILED:
-        raise WrongState(record.id, record.status, "retry, once its undos have begun,")
-    if not rows:  # it ended before it began: a crash loop
-        return _reopen(record, None)
+        raise WrongState(record.id, record.status, "retry, once its undos have begun (start it anew instead),")
     cut = msgspec.structs.replace(_cut(rows, record), accept=accepted)
-    children = [await _child(child, storage) for child in _cut_children(rows, cut)]
+    children = [await _child(child, record, storage) for child in dict.fromkeys(_cut_children(rows, cut))]
     return _reopen(record, _row(rows, cut), tuple(child for child in children if child is not None))
+
+
+def _differs_in_arguments_alone(block: BlockRecord | None) -> bool:
+    """Whether the same is on record as is asked for, but for the digest of its arguments, which stands behind it."""
+    if block is None or block.recorded is None or block.asked is None:
+        return False
+    return block.recorded.rpartition(" (")[0] == block.asked.rpartition(" (")[0]
 
 
 def _cut(rows: Sequence[Row], record: RunRecord) -> Reopened:
     if record.status is Status.CANCELLED:
         # A child, which goes on as if its parent had not given it up.
-        return Reopened(upto=max((row.place for row in rows if row.kind == "cancel"), default=len(rows)))
+        return Reopened(upto=next((row.place for row in effective(rows) if row.kind == "cancel"), _end(rows)))
     return reopening(rows, record.error)
 
 
@@ -89,25 +105,31 @@ def _reopen(record: RunRecord, row: Row | None, children: tuple[Reopen, ...] = (
 
 
 def _row(rows: Sequence[Row], reopened: Reopened) -> Row:
-    return Row(len(rows), "reopened", "", rows[-1].at, msgspec.json.encode(reopened).decode())
+    return Row(_end(rows), "reopened", "", rows[-1].at, msgspec.json.encode(reopened).decode())
+
+
+def _end(rows: Sequence[Row]) -> int:
+    """The place behind them."""
+    return rows[-1].place + 1
 
 
 def _cut_children(rows: Sequence[Row], cut: Reopened) -> Iterator[str]:
     """Children whose end, or whose closing, is cut."""
-    ids = {asked.position: asked.child for row in rows for asked in _asked(row) if asked.child is not None}
-    for row in rows[cut.upto :]:
+    fed = effective(rows)
+    ids = {asked.position: asked.child for row in fed for asked in asks_of(row) if asked.child is not None}
+    for row in fed:
         child = ids.get(row.position)
-        if child is not None and row.kind in ("failed", "closed"):
+        if child is not None and row.place >= cut.upto and row.kind in ("failed", "closed"):
             yield child
 
 
-async def _child(run_id: str, storage: Storage) -> Reopen | None:
-    """What opens a child again; None for one that goes on, or went well."""
+async def _child(run_id: str, parent: RunRecord, storage: Storage) -> Reopen | None:
+    """What opens a child again; None for one that goes on, went well, or is somebody else's."""
     record = await storage.run(run_id)
-    if record is None or record.status not in _ended_badly:
+    if record is None or record.parent_id != parent.id or record.status not in _ended_badly:
         return None
-    return await _reopen_of(record, storage, None)
-
-
-def _asked(row: Row) -> list[Asked]:
-    return [] if row.asked is None else msgspec.json.decode(row.asked, type=list[Asked])
+    try:
+        return await _reopen_of(record, storage, None)
+    except WrongState as refused:
+        verb = f"retry (its child {refused.run_id} has undone what it did: fork this run from an entry before it)"
+        raise WrongState(parent.id, parent.status, verb) from refused

@@ -101,9 +101,9 @@ class AttemptStats(msgspec.Struct, frozen=True, kw_only=True):
 class Attempts:
     """Starts attempts. Made on the event loop that it works for, in the context its attempts get a copy of."""
 
-    def __init__(self, threads: Threads, max_steps: int, fail: Fail, timers: Timers | None = None) -> None:
+    def __init__(self, threads: Threads, max_steps: int, fail: Fail, timers: Timers) -> None:
         self._loop = asyncio.get_running_loop()
-        self._timers: Timers = self._loop if timers is None else timers
+        self._timers = timers
         self._context = copy_context()
         self._threads = threads
         self._max_steps = max_steps

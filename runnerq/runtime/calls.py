@@ -65,12 +65,12 @@ def call_of(
     return Call(command.fn, command.args, command.kwargs, facts.is_async, timeout, current)
 
 
-def check_child(parts: Ground, command: Command[Any]) -> None:
+def check_child(ground: Ground, command: Command[Any]) -> None:
     """Raise UsageError or EncodingError, for the user's line, if this can be no child."""
     if command.fn is None:
         raise AssertionError(f"{command!r} starts nothing")
     try:
-        target = parts.registry.target(command.fn)
+        target = ground.registry.target(command.fn)
         _check_options(command.options)
     except ConfigurationError as error:
         raise UsageError(f"{command!r} cannot be asked for: {error}") from error
@@ -78,7 +78,7 @@ def check_child(parts: Ground, command: Command[Any]) -> None:
         raise UsageError(
             f"{command!r} takes no retry=: with the same answers the same code fails again. Give it to the steps inside"
         )
-    _metadata(command, target, parts)
+    _metadata(command, target, ground)
 
 
 def _check_options(options: CallOptions) -> None:
@@ -94,13 +94,13 @@ def _check_options(options: CallOptions) -> None:
         raise ConfigurationError("delay= and at= both say when the run is due: give one of them")
 
 
-def _metadata(command: Command[Any], target: Target, parts: Ground) -> str | None:
+def _metadata(command: Command[Any], target: Target, ground: Ground) -> str | None:
     metadata: Mapping[Any, Any] | None = command.options.metadata
     if metadata is None:
         metadata = getattr(target.declaration, "metadata", None)
     if metadata is None:
         return None
-    return parts.codec.encode(dict(metadata), f"the metadata of {command!r}")
+    return ground.codec.encode(dict(metadata), f"the metadata of {command!r}")
 
 
 def child_run(leaf: Leaf, parent: Claimed, parts: Parts) -> NewRun:

@@ -28,12 +28,11 @@ from runnerq.runtime.parts import Parts
 from runnerq.runtime.steps import Again, Answered, CutOff, Failed, follow
 from runnerq.runtime.telling import tell_attempt
 from runnerq.runtime.turns import Unwritten
-from runnerq.workflow.commands import SendSpec
+from runnerq.workflow.commands import ATTEMPTED, SendSpec
 from runnerq.workflow.interpreter import Interpreter
 from runnerq.workflow.journal import Row
 from runnerq.workflow.tree import Leaf
 
-ATTEMPTED = frozenset({"step", "undo"})
 CARRIED_OUT = ATTEMPTED | {"send", "cancel"}
 
 Feed: TypeAlias = Callable[[datetime], None]

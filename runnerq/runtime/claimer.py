@@ -61,12 +61,12 @@ class Claimer:
         held: Callable[[], Sequence[int]],
         take: Take,
         fail: Fail,
+        timers: Timers,
         poll_interval: float = 5.0,
         token: Callable[[], int] = new_token,
-        timers: Timers | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._timers: Timers = self._loop if timers is None else timers
+        self._timers = timers
         self._storage = storage
         self._worker_id = worker_id
         self._slots = slots

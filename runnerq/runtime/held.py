@@ -19,7 +19,6 @@ from typing import Any, assert_never
 from runnerq.errors import StorageRefused
 from runnerq.persistence.records import (
     GOING,
-    MANY_CHILDREN,
     Arrival,
     Ask,
     Back,
@@ -41,15 +40,11 @@ from runnerq.runtime.failing import end_of
 from runnerq.runtime.opening import interpreter_of, open_workflow, stuck_by
 from runnerq.runtime.parts import Parts
 from runnerq.runtime.reading import later
-from runnerq.runtime.telling import tell_end, tell_long, tell_never_yielded
+from runnerq.runtime.telling import tell_end, tell_long, tell_lost, tell_never_yielded
 from runnerq.runtime.timers import Timer
-from runnerq.runtime.turns import Unwritten, bare_turn, blocking_turn, renewal, renewed, turn_of
+from runnerq.runtime.turns import Unwritten, bare_turn, blocking_turn, park, renewal, renewed, turn_of
 from runnerq.workflow.ending import Blocked, ContinuedAsNew
 from runnerq.workflow.interpreter import Interpreter, Progress
-from runnerq.workflow.wants import wants
-
-DEEPEST = 20
-"""Lines of the parked place that are kept, the innermost ones."""
 
 
 class HeldWorkflow:
@@ -147,7 +142,10 @@ class HeldWorkflow:
 
     def _renew(self, renew: Renew) -> None:
         """Begin the next generation, as another worker would that found its first row."""
-        tell_never_yielded(self._claimed, self._interpreter.never_yielded())
+        interpreter = self._interpreter
+        tell_never_yielded(self._claimed, interpreter.never_yielded())
+        if isinstance(interpreter.end, ContinuedAsNew) and interpreter.end.lost is not None:
+            tell_lost(self._claimed, interpreter.end.lost)
         self._carrying.drop()
         self._close()
         claimed = renewed(self._claimed, renew)
@@ -259,7 +257,7 @@ class HeldWorkflow:
             return end_of(progress.end, interpreter.cancel_requested, self._parts.modules)
         if self._carrying.runs or (not self._stopping and self._carrying.can_begin()):
             return GOING
-        return Back() if self._stopping else self._park()
+        return Back() if self._stopping else park(interpreter, self._due_at)
 
     def _submit(self, turn: Turn) -> None:
         if turn.move is not GOING:
@@ -267,16 +265,6 @@ class HeldWorkflow:
             self._disarm()
         self._turn = turn
         self._parts.writer.submit(turn, self._written)
-
-    def _park(self) -> Park:
-        wanted = wants(self._interpreter)
-        return Park(
-            due_at=self._due_at(wanted.due_at),
-            signals=wanted.signals,
-            children=wanted.children if len(wanted.children) <= MANY_CHILDREN else None,
-            needs=max(1, wanted.needs),
-            stack=tuple(self._interpreter.stack()[-DEEPEST:]),
-        )
 
     def _due_at(self, waits_until: datetime | None) -> datetime | None:
         """When it must go on, whatever comes: a wait's deadline, a step's next attempt, the run's own deadline."""

@@ -8,7 +8,6 @@ Rules
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Collection, Sequence
 
 from runnerq.errors import StorageUnavailable
@@ -23,9 +22,8 @@ GOOD_BEATS = 2
 """Beats of its own that must have succeeded in a row before a worker judges others, after an outage above all."""
 
 
-async def _every(interval: float, what: str, look: Callable[[], Awaitable[bool]], timers: Timers | None) -> None:
+async def _every(interval: float, what: str, look: Callable[[], Awaitable[bool]], timers: Timers) -> None:
     """Look for ever; a look says whether there may be more of the same."""
-    timers = timers or asyncio.get_running_loop()
     while True:
         more = False
         try:
@@ -51,10 +49,10 @@ class Reaper:
         good_beats: Callable[[], int],
         capped: Callable[[Sequence[Reaped]], None],
         fail: Fail,
+        timers: Timers,
         interval: float = 1.0,
         batch: int = 100,
         token: Callable[[], int] = new_token,
-        timers: Timers | None = None,
     ) -> None:
         self._timers = timers
         self._storage = storage
@@ -94,7 +92,7 @@ class Reaper:
 class DueWaker:
     """Makes what is due claimable, behind the claimers' own knowledge of when something is."""
 
-    def __init__(self, storage: Runs, *, interval: float = 1.0, batch: int = 500, timers: Timers | None = None) -> None:
+    def __init__(self, storage: Runs, *, timers: Timers, interval: float = 1.0, batch: int = 500) -> None:
         self._timers = timers
         self._storage = storage
         self._interval = interval
@@ -110,7 +108,7 @@ class DueWaker:
 class Sweeper:
     """Mends what must not be: missed wakes, runs and children that nobody looks after. A look a poll interval."""
 
-    def __init__(self, storage: Runs, *, interval: float, batch: int = 1000, timers: Timers | None = None) -> None:
+    def __init__(self, storage: Runs, *, interval: float, timers: Timers, batch: int = 1000) -> None:
         self._timers = timers
         self._storage = storage
         self._interval = interval
@@ -139,8 +137,8 @@ class Unblocker:
         build: str,
         served: Collection[str],
         interval: float,
+        timers: Timers,
         batch: int = 100,
-        timers: Timers | None = None,
     ) -> None:
         self._timers = timers
         self._storage = storage
@@ -159,7 +157,7 @@ class Unblocker:
 class Inspector:
     """Has runs that are held for long look whether they are still open, behind the wake-up that says who ended them."""
 
-    def __init__(self, held: Callable[[], Sequence[HeldRun]], *, interval: float, timers: Timers | None = None) -> None:
+    def __init__(self, held: Callable[[], Sequence[HeldRun]], *, interval: float, timers: Timers) -> None:
         self._held = held
         self._interval = interval
         self._timers = timers

@@ -24,27 +24,27 @@ FIRST_RETRY, LONGEST_RETRY = timedelta(minutes=1), timedelta(hours=1)
 """After a fault of the worker: the first wait, and the longest; each is twice the one before."""
 
 
-def interpreter_of(claimed: Claimed, parts: Ground) -> Interpreter:
+def interpreter_of(claimed: Claimed, ground: Ground) -> Interpreter:
     """An interpreter for the run, that has not begun."""
     identity = Identity(
         info=_info(claimed),
-        body=_body(claimed, parts),
-        modules=parts.modules,
-        may_have_children=claimed.depth < parts.max_depth,
-        check_child=partial(check_child, parts),
-        check_arguments=partial(_check_arguments, claimed, parts),
-        drive=partial(parts.drive, claimed.id),
-        build=parts.build,
-        build_seen=parts.build_seen,
+        body=_body(claimed, ground),
+        modules=ground.modules,
+        may_have_children=claimed.depth < ground.max_depth,
+        check_child=partial(check_child, ground),
+        check_arguments=partial(_check_arguments, claimed, ground),
+        drive=partial(ground.drive, claimed.id),
+        build=ground.build,
+        build_seen=ground.build_seen,
     )
-    return Interpreter(identity, parts.codec)
+    return Interpreter(identity, ground.codec)
 
 
-def open_workflow(interpreter: Interpreter, claimed: Claimed, parts: Ground) -> None:
+def open_workflow(interpreter: Interpreter, claimed: Claimed, ground: Ground) -> None:
     """Replay the journal, or start the workflow. Raises Blocked."""
-    now = parts.time.now()
+    now = ground.time.now()
     if not claimed.rows:
-        started = Started(seed=parts.seed(claimed.id, claimed.generation), build=parts.build, version=claimed.version)
+        started = Started(seed=ground.seed(claimed.id, claimed.generation), build=ground.build, version=claimed.version)
         interpreter.begin(started, max(now, claimed.created_at))
         return
     interpreter.replay(claimed.rows, now)
@@ -57,44 +57,44 @@ def timeout_of(claimed: Claimed, target: Target) -> float | None:
     return timeout
 
 
-def stuck_by(blocked: Blocked, claimed: Claimed, parts: Ground) -> Stuck:
+def stuck_by(blocked: Blocked, claimed: Claimed, ground: Ground) -> Stuck:
     """The move of a run that cannot go on: a fault of the worker is tried again, one of the code waits for a build."""
     error = blocked.error
     text = None if error is None else "".join(traceback.format_exception(error))
     wait = min(FIRST_RETRY * 2 ** min(claimed.faults, 10), LONGEST_RETRY)
     return Stuck(
         message=blocked.message,
-        build=None if blocked.by_worker else parts.build,
+        build=None if blocked.by_worker else ground.build,
         position=blocked.position,
         recorded=blocked.recorded,
         asked=blocked.asked,
         line=blocked.line,
         traceback=text,
-        retry_at=parts.time.now() + wait if blocked.by_worker else None,
+        retry_at=ground.time.now() + wait if blocked.by_worker else None,
     )
 
 
-def _target(claimed: Claimed, parts: Ground) -> Target:
-    target = parts.registry.get(claimed.kind, claimed.name, claimed.version)
+def _target(claimed: Claimed, ground: Ground) -> Target:
+    target = ground.registry.get(claimed.kind, claimed.name, claimed.version)
     if target is None:
         raise ConfigurationError(f"workflow {claimed.name}@{claimed.version} is not registered here")
     return target
 
 
-def _check_arguments(claimed: Claimed, parts: Ground, arguments: str) -> None:
+def _check_arguments(claimed: Claimed, ground: Ground, arguments: str) -> None:
     """Raise UsageError, for the user's line, if a next generation could not be called with these."""
     try:
-        parts.codec.decode_call(arguments, _target(claimed, parts).signature, "ctx.continue_as_new")
+        ground.codec.decode_call(arguments, _target(claimed, ground).signature, "ctx.continue_as_new")
     except DecodingError as error:
         raise UsageError(f"{claimed.name} cannot be continued with these arguments: {error}") from error
 
 
-def _body(claimed: Claimed, parts: Ground) -> Callable[[Context, str | None], Generator[Any, Any, Any]]:
+def _body(claimed: Claimed, ground: Ground) -> Callable[[Context, str | None], Generator[Any, Any, Any]]:
     def body(ctx: Context, arguments: str | None) -> Generator[Any, Any, Any]:
-        target = _target(claimed, parts)
+        target = _target(claimed, ground)
         what = f"the input of workflow {claimed.name!r}, run {claimed.id}"
         try:
-            args, kwargs = parts.codec.decode_call(arguments or claimed.input, target.signature, what)
+            args, kwargs = ground.codec.decode_call(arguments or claimed.input, target.signature, what)
         except DecodingError as error:
             raise Blocked(str(error), position="0", error=error) from error
         generator: Generator[Any, Any, Any] = target.fn(ctx, *args, **kwargs)

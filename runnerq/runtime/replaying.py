@@ -22,7 +22,7 @@ from runnerq.serialization.codec import Codec
 from runnerq.serialization.failures import modules_snapshot
 from runnerq.workflow.ending import Blocked
 from runnerq.workflow.interpreter import Interpreter
-from runnerq.workflow.journal import Asked, Row
+from runnerq.workflow.journal import Row, asks_of
 from runnerq.workflow.tree import line_of
 
 BEFORE = 3
@@ -31,8 +31,6 @@ LIMIT = 1 << 30
 """Bytes of a payload: what is on record was not too large for whoever recorded it."""
 DEPTH = 1 << 30
 """A child that is on record was not too deep."""
-
-_asked = msgspec.json.Decoder(list[Asked]).decode
 
 
 class ReplayReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,9 +95,10 @@ def claimed_of(record: RunRecord, journal: Journal) -> Claimed:
 
 
 def follow_journal(claimed: Claimed, ground: Ground, *, ended: bool = False) -> ReplayReport:
-    """Follow one run's rows. ``ended`` says that its code came to an end, which this code must do, too."""
+    """Follow one run's rows; one that has none is begun, as far as its first commands. ``ended`` says that its code
+    came to an end, which this code must do, too."""
     target = ground.registry.get(claimed.kind, claimed.name, claimed.version)
-    if claimed.kind == "activity" or not claimed.rows:
+    if claimed.kind == "activity" or (ended and not claimed.rows):
         return ReplayReport(run_id=claimed.id, workflow=claimed.name, diverged=False)
     if target is None:
         served = f"{claimed.name}@{claimed.version}"
@@ -164,7 +163,7 @@ def _diff(rows: Sequence[Row], blocked: Blocked) -> list[str]:
     """The commands up to the first difference, and that, as lines of a diff."""
     if blocked.recorded is None and blocked.asked is None:
         return []
-    commands = [each for row in rows if row.asked is not None for each in _asked(row.asked)]
+    commands = [each for row in rows for each in asks_of(row)]
     at = next((n for n, each in enumerate(commands) if each.position == blocked.position), len(commands))
     lines = [f"    {each.position:<8}{each}" for each in commands[max(0, at - BEFORE) : at]]
     place = blocked.position or ""

@@ -384,9 +384,12 @@ class Shift:
                 held.hear(arrival)
 
     def _hear(self, wake: Wake) -> None:
+        if self.worker_id not in wake.workers:
+            return
+        # Also of an end that was none of this worker's: a run that was terminated.
         for run_id in wake.runs & self._held.keys():
             self._held[run_id].look()
-        if self.worker_id in wake.workers and self._nudged is None:
+        if self._nudged is None:
             self._nudged = self._surroundings.looks.call_later(NUDGE_PAUSE, self._nudge)
 
     def _nudge(self) -> None:

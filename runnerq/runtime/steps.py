@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from random import random
 from typing import Any, TypeAlias
 
 import msgspec
@@ -94,7 +93,7 @@ def follow(
     codec: Codec,
     modules: frozenset[str],
     now: datetime,
-    chance: Callable[[], float] = random,
+    chance: Callable[[], float],
 ) -> Followed:
     """What follows from an attempt's result; ``chance`` spreads the next one."""
     match result:

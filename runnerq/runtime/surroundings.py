@@ -63,7 +63,7 @@ class Surroundings:
         return copy_context()
 
     def attempts(self, threads: Threads, max_steps: int, fail: Fail) -> Attempts:
-        return Attempts(threads, max_steps, fail)
+        return Attempts(threads, max_steps, fail, self.timers)
 
     def heart(
         self,

@@ -25,9 +25,10 @@ def tell_end(claimed: Claimed, end: End) -> None:
     """A run has ended; one that did not do what it was to do is told with its stack."""
     if end.error is not None:
         failure = read(end.error)
+        message = "; ".join([failure.message, *failure.notes])
         log.error(
             "run %s of %s ended as %s: %s: %s\n%s",
-            claimed.id, claimed.name, end.status, failure.type, failure.message, failure.stack,
+            claimed.id, claimed.name, end.status, failure.type, message, failure.stack,
         )  # fmt: skip
 
 
@@ -44,3 +45,11 @@ def tell_never_yielded(claimed: Claimed, commands: Iterable[Command[Any]]) -> No
     """These were made and not asked for."""
     for command in commands:
         log.warning("run %s: %r was made at %s and never yielded: it did nothing", claimed.id, command, command.line)
+
+
+def tell_lost(claimed: Claimed, error: BaseException) -> None:
+    """The workflow had continued as new, and then raised this."""
+    log.warning(
+        "run %s of %s raised this behind ctx.continue_as_new, which is what counts: %r",
+        claimed.id, claimed.name, error, exc_info=error,
+    )  # fmt: skip

@@ -6,20 +6,25 @@ was asked on the answer that the code failed on.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import datetime
 
 import msgspec
 
-from runnerq.persistence.records import Attempt, Claimed, Move, NewRun, Renew, Stuck, Turn
+from runnerq.persistence.records import MANY_CHILDREN, Attempt, Claimed, Move, NewRun, Park, Renew, Stuck, Turn
 from runnerq.runtime.calls import child_run
 from runnerq.runtime.parts import Parts
 from runnerq.workflow.ending import ContinuedAsNew
 from runnerq.workflow.interpreter import Interpreter, Progress
-from runnerq.workflow.journal import Asked, Row, Started
+from runnerq.workflow.journal import Row, Started, asks_of
 from runnerq.workflow.tree import Leaf
+from runnerq.workflow.wants import wants
 
-_asked = msgspec.json.Decoder(list[Asked]).decode
 _ANSWERS = frozenset({"answered", "failed"})
+
+
+DEEPEST = 20
+"""Lines of the parked place that are kept, the innermost ones."""
 
 
 class Unwritten(msgspec.Struct):
@@ -50,6 +55,18 @@ def turn_of(claimed: Claimed, seen: int, move: Move, progress: Progress, unwritt
         settled=tuple(unwritten.settled),
         published=None if progress.published is None else _state(progress.published, claimed, parts),
         recovered=bool(claimed.crashes or claimed.faults) and any(row.kind in _ANSWERS for row in rows),
+    )
+
+
+def park(interpreter: Interpreter, due_at: Callable[[datetime | None], datetime | None]) -> Park:
+    """The move of a run that waits; ``due_at`` says when it must go on, given when its waits end by themselves."""
+    wanted = wants(interpreter)
+    return Park(
+        due_at=due_at(wanted.due_at),
+        signals=wanted.signals,
+        children=wanted.children if len(wanted.children) <= MANY_CHILDREN else None,
+        needs=max(1, wanted.needs),
+        stack=tuple(interpreter.stack()[-DEEPEST:]),
     )
 
 
@@ -85,7 +102,7 @@ def blocking_turn(
 ) -> Turn:
     """The turn that blocks the run behind what is on record."""
     rows = interpreter.recorder.take_rows()
-    asked = [each for row in rows if row.asked is not None for each in _asked(row.asked)]
+    asked = [each for row in rows for each in asks_of(row)]
     on_record = {each.child for each in asked}
     children = [leaf for leaf in interpreter.new_children if leaf.asked.child in on_record]
     published = any(each.kind == "publish" for each in asked)

@@ -14,7 +14,7 @@ from runnerq.workflow.advance import Advance
 
 FIRST = 5.0
 """Seconds after which a stall is told; then after twice as long, and so on."""
-_NOT_THEIRS = ("runnerq.", "asyncio", "threading", "concurrent.", "selectors", "contextvars")
+_NOT_THEIRS = frozenset({"runnerq", "asyncio", "threading", "concurrent", "selectors", "contextvars"})
 
 
 class Watchdog:
@@ -43,8 +43,8 @@ def _place(frame: FrameType | None) -> str:
     """The innermost line of user code, and the run whose workflow it belongs to, as far as they are known."""
     line = run = None
     while frame is not None:
-        module = str(frame.f_globals.get("__name__"))
-        if line is None and not module.startswith(_NOT_THEIRS):
+        package = str(frame.f_globals.get("__name__")).partition(".")[0]
+        if line is None and package not in _NOT_THEIRS:
             line = f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"
         if frame.f_code is Advance._advance.__code__:  # noqa: SLF001 - where workflows are entered
             run = frame.f_locals["self"].run_id

@@ -31,6 +31,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from runnerq.errors import NondeterminismError
 from runnerq.workflow.identity import Drive
+from runnerq.workflow.tree import stands_at
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -121,7 +122,7 @@ class Traps:
                 self._spring(asker, *found)
 
     def _spring(self, asker: FrameType, what: str, instead: str) -> None:
-        line = f"{asker.f_code.co_filename}:{asker.f_lineno} in {asker.f_code.co_name}"
+        line = stands_at(asker)
         error = NondeterminismError(
             f"run {self._run_id}: the workflow uses {what} at {line}, which will not be the same in a replay: "
             f"use {instead} instead",

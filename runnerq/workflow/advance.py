@@ -26,7 +26,7 @@ from runnerq.serialization.failures import record
 from runnerq.workflow.commands import ChildSpec, Command, SignalSpec, SleepSpec
 from runnerq.workflow.context import ChildHandle, Context
 from runnerq.workflow.deciding import Deciding, Refuse, all_values
-from runnerq.workflow.driver import Driver
+from runnerq.workflow.driver import ContinueAsNew, Driver
 from runnerq.workflow.ending import Blocked, ContinuedAsNew, End, Raised, Returned, UndoFailed, is_code_fault, is_stray
 from runnerq.workflow.identity import Identity
 from runnerq.workflow.journal import Asked
@@ -137,9 +137,8 @@ class Advance(Deciding):
     def _branch_ended(self, branch: Branch, answer: Any) -> None:
         self._live.pop(branch, None)
         if branch.parent is None and self.driver.continued is not None:
-            if isinstance(answer, Thrown):
-                answer.take()
-            self.end = ContinuedAsNew(self.driver.continued)
+            lost = answer.take() if isinstance(answer, Thrown) else None
+            self.end = ContinuedAsNew(self.driver.continued, None if isinstance(lost, ContinueAsNew) else lost)
             return
         if isinstance(answer, Command | Generator) or inspect.iscoroutine(answer):
             whose = "the workflow" if branch.parent is None else f"the branch at {branch.position}"

@@ -27,6 +27,9 @@ R = TypeVar("R")
 CommandKind = Literal["step", "child", "spawn", "send", "cancel", "sleep", "signal", "all", "race", "publish", "undo"]
 """An ``undo`` is what ``ctx.compensate`` registers: it is never yielded, and asked for when the run ends badly."""
 
+ATTEMPTED: frozenset[CommandKind] = frozenset({"step", "undo"})
+"""Kinds that call an activity function, in attempts."""
+
 
 class Owner(Protocol):
     """Who commands belong to: the interpreter of one run. Those of nobody are for unit tests."""

@@ -42,9 +42,13 @@ class UndoFailed(msgspec.Struct, frozen=True):
 
 
 class ContinuedAsNew(msgspec.Struct, frozen=True):
-    """The workflow goes on in a next generation, with these arguments, as ``Codec.encode_call`` writes them."""
+    """The workflow goes on in a next generation, with these arguments, as ``Codec.encode_call`` writes them.
+
+    ``lost`` is what its code raised after that, which changes nothing.
+    """
 
     arguments: str
+    lost: BaseException | None = None
 
 
 End: TypeAlias = Returned | Raised | UndoFailed | ContinuedAsNew

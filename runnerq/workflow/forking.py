@@ -16,9 +16,9 @@ from typing import Any
 
 import msgspec
 
-from runnerq.workflow.journal import RULES, Asked, Reopened, Row, Started
+from runnerq.workflow.journal import RULES, Asked, Reopened, Row, Started, asks_of
 from runnerq.workflow.recorder import asked_text
-from runnerq.workflow.reopening import ARGUMENTS, asks_of, effective
+from runnerq.workflow.reopening import ARGUMENTS, effective
 
 _AT_ONCE = ("spawn", "publish", "patch")
 
@@ -95,13 +95,14 @@ def _asked_anew(rows: Sequence[Row], asking: Row) -> tuple[Row, ...]:
 
 
 def _with_children(row: Row, children: Mapping[str, str]) -> Row:
-    if row.asked is None or not any(child in row.asked for child in children):
+    asks = asks_of(row)
+    if not any(each.child in children for each in asks):
         return row
-    asks = [
+    renewed = [
         each if each.child is None else msgspec.structs.replace(each, child=children.get(each.child, each.child))
-        for each in asks_of(row)
+        for each in asks
     ]
-    return msgspec.structs.replace(row, asked=asked_text(asks))
+    return msgspec.structs.replace(row, asked=asked_text(renewed))
 
 
 def _json(value: Any) -> str:

@@ -94,3 +94,11 @@ class Asked(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name!r}" if self.name else self.kind
+
+
+_decode_asked = msgspec.json.Decoder(list[Asked]).decode
+
+
+def asks_of(row: Row) -> list[Asked]:
+    """What was asked on being fed this row; nothing, if the row is without ``asked``."""
+    return [] if row.asked is None else _decode_asked(row.asked)

@@ -12,12 +12,11 @@ from typing import Any, assert_never
 from runnerq.errors import EncodingError
 from runnerq.serialization.codec import Codec
 from runnerq.serialization.digest import digest
-from runnerq.workflow.commands import AllSpec, ChildSpec, Command, SendSpec, SignalSpec, SleepSpec
-from runnerq.workflow.identity import Identity, Info
+from runnerq.workflow.commands import ATTEMPTED, AllSpec, ChildSpec, Command, SendSpec, SignalSpec, SleepSpec
+from runnerq.workflow.identity import Identity
 from runnerq.workflow.types import check_answer_type
 
 _MANY = 256
-_CALLS = ("step", "undo")
 
 
 class Preparation:
@@ -25,7 +24,7 @@ class Preparation:
 
     def __init__(self, codec: Codec, identity: Identity) -> None:
         self._codec = codec
-        self._info = identity.info
+        self._workflow = identity.info.workflow
         self._run_id = identity.info.id
         self._check_child = identity.check_child
         self._check_arguments = identity.check_arguments
@@ -34,7 +33,7 @@ class Preparation:
 
     def result(self, value: Any) -> str:
         """The result as it is stored. Raises EncodingError, naming the run."""
-        return self._codec.encode(value, _Result(self._info))
+        return self._codec.encode(value, f"the result of workflow {self._workflow!r}, run {self._run_id}")
 
     def arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """Arguments of the run's next generation as they are stored. Raises EncodingError or UsageError."""
@@ -47,7 +46,7 @@ class Preparation:
 
         Raises EncodingError, naming the command and the run; UsageError for a function or type that could never answer.
         """
-        if command.kind in _CALLS:
+        if command.kind in ATTEMPTED:
             self._check_call(command)
             arguments = command.args
         else:
@@ -103,18 +102,6 @@ class Preparation:
                 return (len(command.members),)
             case _:
                 assert_never(command.spec)
-
-
-class _Result:
-    """What names a run's result in an error, as text only when it is needed."""
-
-    __slots__ = ("_info",)
-
-    def __init__(self, info: Info) -> None:
-        self._info = info
-
-    def __str__(self) -> str:
-        return f"the result of workflow {self._info.workflow!r}, run {self._info.id}"
 
 
 def published(command: Command[Any]) -> Iterator[Command[Any]]:

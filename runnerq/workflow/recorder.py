@@ -142,6 +142,8 @@ class Recorder:
         same_name = recorded.name == asked.name or recorded.name in (options.formerly or ())
         any_arguments = options.arguments == "any" or self.place < self.accept_before
         if not (same_place and same_name and (any_arguments or recorded.digest == asked.digest)):
+            if same_name:
+                asked = msgspec.structs.replace(asked, name=recorded.name)
             raise diverged(recorded.position, recorded, asked, line_of(parent))
         self._taken += 1
         return recorded

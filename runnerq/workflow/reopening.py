@@ -15,11 +15,10 @@ import msgspec
 
 from runnerq.errors import DecodingError
 from runnerq.serialization.failures import Failure, read
-from runnerq.workflow.journal import Asked, Reopened, Row
+from runnerq.workflow.journal import Reopened, Row, asks_of
 from runnerq.workflow.recorder import takes_up
 
 _decode = msgspec.json.Decoder(Reopened).decode
-_asked = msgspec.json.Decoder(list[Asked]).decode
 
 ARGUMENTS = "arguments"
 _FAILED = ("failed", "interrupted")
@@ -76,10 +75,6 @@ def _reopened(row: Row) -> Reopened:
         return _decode(row.value or "")
     except msgspec.DecodeError as error:
         raise DecodingError(f"row {row.place} of the journal", "Reopened", str(error)) from error
-
-
-def asks_of(row: Row) -> list[Asked]:
-    return [] if row.asked is None else _asked(row.asked)
 
 
 def _left_by(reopened: Reopened, fed: Sequence[Row]) -> list[Row]:

@@ -8,7 +8,7 @@ from typing import Any
 from runnerq.errors import ConfigurationError, UsageError
 from runnerq.serialization.signatures import Signature, signature_of, workflow_signature_of
 from runnerq.serialization.type_forms import check_type
-from runnerq.workflow.commands import Command, SignalSpec
+from runnerq.workflow.commands import ATTEMPTED, Command, SignalSpec
 from runnerq.workflow.declare import WorkflowDeclaration, declaration_of
 
 
@@ -34,7 +34,7 @@ def check_answer_type(command: Command[Any]) -> None:
             _decodable.__wrapped__(type_)
     except ConfigurationError as error:
         raise UsageError(f"{command!r} cannot be asked for: {error}") from error
-    if command.kind in ("step", "undo") and command.fn is not None and signature_of(command.fn).is_generator:
+    if command.kind in ATTEMPTED and command.fn is not None and signature_of(command.fn).is_generator:
         raise UsageError(
             f"{command!r} is given a generator function: run it as a part of this workflow with `yield from`, as a "
             "branch with ctx.all, or as a run of its own with ctx.child"
@@ -44,7 +44,7 @@ def check_answer_type(command: Command[Any]) -> None:
 def _signature(command: Command[Any]) -> Signature:
     fn: Any = command.fn
     # A workflow's own reading leaves out its context, whose annotation need not be there at run time.
-    if command.kind not in ("step", "undo") and isinstance(declaration_of(fn), WorkflowDeclaration):
+    if command.kind not in ATTEMPTED and isinstance(declaration_of(fn), WorkflowDeclaration):
         return workflow_signature_of(fn)
     return signature_of(fn)
 

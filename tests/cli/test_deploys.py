@@ -45,6 +45,23 @@ def test_runs_that_would_not_follow_the_code_are_listed_with_what_differs(
     assert answer("show", parked, "-o", "json")["status"] == "waiting"
 
 
+def test_a_run_that_has_not_begun_is_checked_too(runnerq: Call) -> None:
+    run_id = runnerq("start", "greeting", "--queue", "nobody", "1").stdout.strip()
+    done = runnerq("check", "tests.cli.flows", "-o", "json")
+    assert done.exit_code == 1
+    [report] = [each for each in json.loads(done.stdout)["diverged"] if each["run_id"] == run_id]
+    assert "the input of workflow 'greeting'" in report["message"]
+    assert runnerq("terminate", run_id).exit_code == 0
+
+
+def test_looking_makes_no_schema(runnerq: Call, dsn: str) -> None:
+    for look in (["list"], ["check", "tests.cli.flows"], ["show", new_run_id()]):
+        done = runnerq(*look, "--schema", "mistyped")
+        assert (done.exit_code, done.stdout) == (5, "")
+        assert "runnerq migrate" in done.stderr
+    assert runnerq("migrate", "--status", "--schema", "mistyped").exit_code == 5
+
+
 def test_an_exported_run_is_replayed_from_its_file(parked: str, runnerq: Call, tmp_path: Path) -> None:
     file = tmp_path / "run.json"
     file.write_text(runnerq("export", parked).stdout)

@@ -157,3 +157,14 @@ def test_ctrl_c_ends_a_wait_with_exit_code_130(runnerq: Call, dsn: str) -> None:
 def test_an_argument_is_read_from_a_file(runnerq: Call, answer: Answer, worker: Worker, tmp_path: Path) -> None:
     (tmp_path / "name.json").write_text('"Cleo"')
     assert answer("start", "greeting", f"@{tmp_path / 'name.json'}", "--wait") == {"text": "Hello, Cleo!"}
+
+
+def test_a_generation_that_is_not_there_is_a_usage_error(worker: Worker, runnerq: Call) -> None:
+    run_id = runnerq("start", "greeting", '"Ada"', "--wait=60s").stderr.split()[1]
+    done = runnerq("history", run_id, "--generation", "9")
+    assert (done.exit_code, "generations 1 to 1, not 9" in done.stderr) == (2, True)
+
+
+def test_a_negative_number_is_an_argument_behind_two_dashes(runnerq: Call, answer: Answer) -> None:
+    run_id = runnerq("start", "nobody_serves_this", "--", "-5").stdout.strip()
+    assert answer("export", run_id)["arguments"] == [-5]

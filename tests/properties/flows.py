@@ -205,7 +205,12 @@ def tried(ctx: Context, node: Try) -> Flow[Any]:
 
 
 def spawned(ctx: Context, node: Spawn) -> Flow[Any]:
-    handle: ChildHandle = yield ctx.options(metadata={"n": str(node.n)}).spawn(program, written(node.body))
+    handle: ChildHandle
+    try:
+        handle = yield ctx.options(metadata={"n": str(node.n)}).spawn(program, written(node.body))
+    except Cancelled as cancelled:
+        OBSERVER.get()(node.n, told(cancelled))
+        raise
     between = yield from walked(ctx, node.between)
     answer: Any = None
     match node.then:

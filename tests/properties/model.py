@@ -200,10 +200,15 @@ class Model:
         raise Failed(["error", "ChildFailed", child.status], exhausted=child.status == "dead_letter")
 
     def _spawn(self, node: Spawn, losing: bool) -> Any:
-        between = self.block(node.between, losing=losing)
+        try:
+            between = self.block(node.between, losing=losing)
+        except Cut:
+            # Cancelled where it was to be started, perhaps.
+            self._seen(node.n, losing)
+            raise
         match node.then:
             case "leave":
-                answer = None
+                answer = None if node.n not in self._facts.seen else self._seen(node.n, losing)
             case "result":
                 answer = self._answered(Child(node.n, node.body), self._seen(node.n, losing), losing)
             case "cancel":

@@ -28,7 +28,7 @@ class Trial:
     def __init__(self, max_steps: int, max_threads: int) -> None:
         self.failures: list[BaseException] = []
         self.threads = Threads(max_threads)
-        self.attempts = Attempts(self.threads, max_steps, self.failures.append)
+        self.attempts = Attempts(self.threads, max_steps, self.failures.append, asyncio.get_running_loop())
         self.results: list[Result] = []
         self._told = asyncio.Event()
 

@@ -103,6 +103,7 @@ class Shop:
             held=lambda: self.held,
             take=self._take,
             fail=self.failures.append,
+            timers=asyncio.get_running_loop(),
             poll_interval=poll_interval,
         )
 

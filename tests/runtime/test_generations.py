@@ -36,6 +36,7 @@ def counts(ctx: Context, left: int, done: int = 0) -> Flow[tuple[int, int]]:
 @workflow
 def collects(ctx: Context, count: int, words: list[str]) -> Flow[list[str]]:
     """Two words a generation."""
+    yield from ctx.publish(generation=ctx.info.generation)
     for _ in range(2):
         words.append((yield from ctx.signal(WORD)))
     if len(words) < count:
@@ -53,6 +54,7 @@ def hands_on(ctx: Context, child_id: str | None = None) -> Flow[str]:
     if child_id is None:
         child = yield from ctx.spawn(waits)
         ctx.continue_as_new(child.id)
+    yield from ctx.publish(generation=ctx.info.generation)
     return str((yield from ctx.handle(child_id).result()))
 
 
@@ -102,19 +104,11 @@ async def test_signals_that_no_generation_has_taken_are_there_for_the_next(stage
 async def test_a_child_stays_open_and_a_later_generation_hears_of_its_end(stage: Stage) -> None:
     async with stage.serving(hands_on, waits) as client:
         run = await client.start(hands_on)
-        await _waits_for_child(run)
+        await _in_generation(run, 2)
+        await run.reached(Status.WAITING, timeout=SOON)
         [child] = (await client.info(run.id)).waiting_for.split()[-1:]  # type: ignore[union-attr]  # it waits
         await client.send(child, WORD, "hello")
         assert await run.result(timeout=SOON) == "hello"
-
-
-async def _waits_for_child(run: Any) -> None:
-    while True:
-        info = await run.info()
-        if info.generation == 2 and info.status is Status.WAITING and info.waiting_for.startswith("child"):
-            return
-        await run.reached(Status.WAITING, timeout=SOON)
-        await asyncio.sleep(0.01)
 
 
 async def test_what_is_published_stays_and_is_merged_into(stage: Stage) -> None:
@@ -170,5 +164,37 @@ async def test_a_run_that_is_cancelled_is_cancelled_in_its_present_generation(st
 
 
 async def _in_generation(run: Any, generation: int) -> None:
-    while (await run.info()).generation != generation:
-        await asyncio.sleep(0.01)
+    await run.wait(lambda state: state.get("generation") == generation, timeout=SOON)
+
+
+async def test_what_is_raised_behind_continue_as_new_is_told_and_changes_nothing(
+    memory: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    @workflow
+    def breaks_behind(ctx: Context, left: int) -> Flow[int]:
+        yield from ctx.step(noted, left)
+        try:
+            if left:
+                return ctx.continue_as_new(left - 1)
+        finally:
+            if left:
+                raise RuntimeError("the cleanup broke")
+        return left
+
+    assert await memory.answer(breaks_behind, 1, serving=[noted]) == 0
+    assert "the cleanup broke" in caplog.text
+    assert "behind ctx.continue_as_new" in caplog.text
+
+
+async def test_what_a_run_publishes_costs_it_no_look_into_its_mailbox(plain_stage: Stage) -> None:
+    @workflow
+    def publishes_often(ctx: Context) -> Flow[None]:
+        for nth in range(20):
+            yield from ctx.step(noted, nth)
+            yield from ctx.publish(nth=nth)
+
+    tapped = Tapped(plain_stage.storage)
+    async with plain_stage.on(tapped).worker(publishes_often, noted):
+        run = await plain_stage.client.start(publishes_often)
+        await run.result(timeout=SOON)
+    assert tapped.asked(run.id) == 0

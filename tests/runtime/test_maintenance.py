@@ -13,6 +13,7 @@ import pytest
 from runnerq.errors import StorageUnavailable
 from runnerq.persistence.records import Reaped
 from runnerq.runtime.maintenance import DueWaker, Reaper, Sweeper, Unblocker
+from runnerq.runtime.timers import Timers
 from tests.runtime.virtual_time import in_virtual_time
 
 
@@ -60,6 +61,10 @@ async def turning(loop: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
     await asyncio.wait([running])
 
 
+def _loop() -> Timers:
+    return asyncio.get_running_loop()
+
+
 def a_reaper(yard: Yard, beats: list[int], ended: list[Reaped], failures: list[BaseException]) -> Reaper:
     return Reaper(
         yard,
@@ -67,6 +72,7 @@ def a_reaper(yard: Yard, beats: list[int], ended: list[Reaped], failures: list[B
         good_beats=lambda: beats[0],
         capped=ended.extend,
         fail=failures.append,
+        timers=_loop(),
         interval=1.0,
         batch=10,
     )
@@ -75,9 +81,9 @@ def a_reaper(yard: Yard, beats: list[int], ended: list[Reaped], failures: list[B
 @in_virtual_time
 async def test_each_loop_looks_at_its_interval_with_jitter() -> None:
     for make in (
-        lambda yard: DueWaker(yard, interval=1.0),
-        lambda yard: Sweeper(yard, interval=1.0),
-        lambda yard: Unblocker(yard, build="b", served=["w@1"], interval=1.0),
+        lambda yard: DueWaker(yard, timers=_loop(), interval=1.0),
+        lambda yard: Sweeper(yard, interval=1.0, timers=_loop()),
+        lambda yard: Unblocker(yard, build="b", served=["w@1"], interval=1.0, timers=_loop()),
         lambda yard: a_reaper(yard, [2], [], []),
     ):
         yard = Yard()
@@ -92,8 +98,8 @@ async def test_each_loop_looks_at_its_interval_with_jitter() -> None:
 @in_virtual_time
 async def test_a_full_batch_is_followed_by_another_look_at_once() -> None:
     for make in (
-        lambda yard: DueWaker(yard, interval=100, batch=10),
-        lambda yard: Unblocker(yard, build="b", served=["w@1"], interval=100, batch=10),
+        lambda yard: DueWaker(yard, timers=_loop(), interval=100, batch=10),
+        lambda yard: Unblocker(yard, build="b", served=["w@1"], interval=100, timers=_loop(), batch=10),
         lambda yard: a_reaper(yard, [2], [], []),
     ):
         yard = Yard(work=25)
@@ -106,7 +112,7 @@ async def test_a_full_batch_is_followed_by_another_look_at_once() -> None:
 @in_virtual_time
 async def test_the_sweep_is_one_look_an_interval_whatever_it_finds() -> None:
     yard = Yard(work=5000)
-    sweeper = Sweeper(yard, interval=5)
+    sweeper = Sweeper(yard, interval=5, timers=_loop())
     async with turning(sweeper.run()):
         await asyncio.sleep(3)
     assert yard.calls == [(1000,)]
@@ -118,7 +124,7 @@ async def test_the_sweep_is_one_look_an_interval_whatever_it_finds() -> None:
 async def test_an_error_is_logged_and_the_loop_goes_on(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
     yard = Yard(work=1)
     yard.error = error
-    async with turning(DueWaker(yard, interval=1.0).run()):
+    async with turning(DueWaker(yard, timers=_loop(), interval=1.0).run()):
         await asyncio.sleep(3)
         assert str(error) in caplog.text
         yard.error = None
@@ -129,7 +135,7 @@ async def test_an_error_is_logged_and_the_loop_goes_on(error: Exception, caplog:
 @in_virtual_time
 async def test_it_takes_up_blocked_runs_of_what_it_serves_for_its_build() -> None:
     yard = Yard()
-    async with turning(Unblocker(yard, build="b2", served=["w@1", "a"], interval=5).run()):
+    async with turning(Unblocker(yard, build="b2", served=["w@1", "a"], interval=5, timers=_loop()).run()):
         await asyncio.sleep(1)
     assert yard.calls == [("b2", ("w@1", "a"), 100)]
 
@@ -174,7 +180,7 @@ async def test_runs_that_crash_again_and_again_are_handed_over_while_their_token
     def end(capped: Sequence[Reaped]) -> None:
         known.extend(run.run_id == "c" and run.token == reaper.under_way for run in capped)
 
-    reaper = Reaper(yard, worker_id=7, good_beats=lambda: 2, capped=end, fail=lambda _: None)
+    reaper = Reaper(yard, worker_id=7, good_beats=lambda: 2, capped=end, fail=lambda _: None, timers=_loop())
     async with turning(reaper.run()):
         await asyncio.sleep(3)
     assert known == [True]
@@ -189,7 +195,7 @@ async def test_a_reaper_whose_callback_raises_says_so_and_goes_on() -> None:
     def broken(_: Sequence[Reaped]) -> None:
         raise ValueError("a bug")
 
-    reaper = Reaper(yard, worker_id=7, good_beats=lambda: 2, capped=broken, fail=failures.append)
+    reaper = Reaper(yard, worker_id=7, good_beats=lambda: 2, capped=broken, fail=failures.append, timers=_loop())
     async with turning(reaper.run()):
         await asyncio.sleep(5)
     assert [type(failure) for failure in failures] == [ValueError]

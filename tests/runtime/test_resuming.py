@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from runnerq.persistence.records import Claim, ClaimRequest, Status
@@ -25,8 +24,9 @@ class Resting(Tapped):
 
 @workflow
 def order(ctx: Context) -> Flow[list[str]]:
-    words = []
+    words: list[str] = []
     for _ in range(3):
+        yield from ctx.publish(words=len(words))
         words.append((yield from ctx.signal("word")))
     return words
 
@@ -50,6 +50,5 @@ async def test_a_generator_that_was_kept_since_before_another_worker_had_the_run
 
 
 async def _parked(run: Any, answered: int) -> None:
-    async with asyncio.timeout(SOON):
-        while (await run.status()) is not Status.WAITING or len(await run.history()) < answered + 2:
-            await asyncio.sleep(0.002)
+    await run.wait(lambda state: state.get("words") == answered, timeout=SOON)
+    await run.reached(Status.WAITING, timeout=SOON)

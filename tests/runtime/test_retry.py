@@ -6,7 +6,16 @@ import asyncio
 
 import pytest
 
-from runnerq.errors import ChildFailed, NonRetryableError, RunCancelled, RunFailed, RunFinished, RunNotFound, WrongState
+from runnerq.errors import (
+    ChildFailed,
+    ConfigurationError,
+    NonRetryableError,
+    RunCancelled,
+    RunFailed,
+    RunFinished,
+    RunNotFound,
+    WrongState,
+)
 from runnerq.ids import new_run_id
 from runnerq.persistence.records import RunFilter, Status
 from runnerq.runtime.current import current
@@ -62,6 +71,24 @@ def parent(ctx: Context) -> Flow[list[str]]:
 @workflow
 def two_children(ctx: Context) -> Flow[tuple[list[str], str]]:
     return (yield from ctx.all(ctx.child(three), ctx.child(waits)))
+
+
+@workflow
+def waits_then_acts(ctx: Context) -> Flow[str]:
+    yield from ctx.signal(WORD)
+    yield from ctx.step(act, "x")
+    yield from ctx.publish(acted=True)
+    return (yield from ctx.signal(WORD))
+
+
+@workflow
+def acts(ctx: Context) -> Flow[str]:
+    return (yield from ctx.step(act, "a"))
+
+
+@workflow
+def pair(ctx: Context) -> Flow[object]:
+    return (yield from ctx.all(ctx.child(acts), ctx.child(waits_then_acts)))
 
 
 @workflow
@@ -233,6 +260,124 @@ async def test_all_runs_that_fit_a_filter_are_retried(stage: Stage) -> None:
         assert await client.retry(RunFilter(queue=stage.queue)) == 3
         for run in runs:
             assert await run.result(timeout=SOON) == ["A", "B", "C"]
+
+
+async def test_a_child_that_is_waited_for_twice_is_opened_once(plain_stage: Stage) -> None:
+    @workflow
+    def waits_twice(ctx: Context) -> Flow[object]:
+        child = yield from ctx.spawn(three)
+        return (yield from ctx.all(child.result(), child.result()))
+
+    DOWN.add("b")
+    async with plain_stage.serving(waits_twice, three, act) as client:
+        run = await client.start(waits_twice)
+        with pytest.raises(RunFailed):
+            await run.result(timeout=SOON)
+        DOWN.clear()
+        assert await client.retry(run.id)
+        assert await run.result(timeout=SOON) == [["A", "B", "C"]] * 2
+
+
+async def test_a_run_that_is_blocked_before_its_first_command_is_retried_too(plain_stage: Stage) -> None:
+    broken = [True]
+
+    @workflow
+    def breaks_at_once(ctx: Context) -> Flow[str]:
+        if broken[0]:
+            raise NameError("a bug")
+        return (yield from ctx.step(act, "a"))
+
+    async with plain_stage.serving(breaks_at_once, act) as client:
+        run = await client.start(breaks_at_once)
+        await run.reached(Status.BLOCKED, timeout=SOON)
+        broken[0] = False
+        assert await client.retry(run.id, accept="arguments")
+        assert await run.result(timeout=SOON) == "A"
+
+
+async def test_a_child_that_was_opened_again_and_then_terminated_keeps_what_it_did_since(plain_stage: Stage) -> None:
+    DOWN.add("a")
+    async with plain_stage.serving(pair, acts, waits_then_acts, act) as client:
+        run = await client.start(pair)
+        with pytest.raises(RunFailed):
+            await run.result(timeout=SOON)
+        children = (await client.list(RunFilter(parent=run.id))).items
+        [second] = [client.handle(each.id) for each in children if each.workflow == "waits_then_acts"]
+        with pytest.raises(RunCancelled):
+            await second.result(timeout=SOON)
+        DOWN.clear()
+        assert await client.retry(run.id)
+        await second.send(WORD, "go")
+        await second.wait(lambda state: "acted" in state, timeout=SOON)
+        assert await client.terminate(second.id)
+        with pytest.raises(RunFailed):
+            await run.result(timeout=SOON)
+        assert await client.retry(run.id)
+        await second.send(WORD, "go on")
+        assert await run.result(timeout=SOON) == ["A", "go on"]
+    assert CALLS.count("x") == 1
+
+
+async def test_a_parent_whose_child_has_undone_its_work_is_refused_by_its_own_name(plain_stage: Stage) -> None:
+    @workflow
+    def undoes(ctx: Context) -> Flow[str]:
+        ctx.compensate(act, "undo")
+        return (yield from ctx.signal(WORD))
+
+    @workflow
+    def loses_one(ctx: Context) -> Flow[object]:
+        return (yield from ctx.all(ctx.child(three), ctx.child(undoes)))
+
+    DOWN.add("a")
+    async with plain_stage.serving(loses_one, three, undoes, act) as client:
+        run = await client.start(loses_one)
+        with pytest.raises(RunFailed):
+            await run.result(timeout=SOON)
+        [child] = [each for each in (await client.list(RunFilter(parent=run.id))).items if each.workflow == "undoes"]
+        with pytest.raises(RunCancelled):
+            await client.handle(child.id).result(timeout=SOON)
+        with pytest.raises(WrongState, match="has undone what it did") as refused:
+            await client.retry(run.id)
+    assert (refused.value.run_id, child.id in str(refused.value)) == (run.id, True)
+
+
+async def test_a_run_that_is_blocked_by_something_else_is_not_helped_by_accepting_arguments(plain_stage: Stage) -> None:
+    broken = [True]
+
+    @workflow
+    def may_break(ctx: Context) -> Flow[str]:
+        answer = yield from ctx.step(act, "a")
+        if broken[0]:
+            raise KeyError("a bug")
+        return answer
+
+    async with plain_stage.serving(may_break, act) as client:
+        run = await client.start(may_break)
+        await run.reached(Status.BLOCKED, timeout=SOON)
+        with pytest.raises(WrongState, match="arguments that differ"):
+            await client.retry(run.id, accept="arguments")
+        assert await run.status() is Status.BLOCKED
+
+
+async def test_only_arguments_can_be_accepted(memory: Stage) -> None:
+    with pytest.raises(ConfigurationError, match="everything"):
+        await memory.client.retry(new_run_id(), accept="everything")  # type: ignore[call-overload]  # that is refused
+
+
+async def test_the_history_of_a_retried_run_shows_what_is_open_and_what_is_over(plain_stage: Stage) -> None:
+    DOWN.add("a")
+    async with plain_stage.serving(cleans_up, act) as client:
+        run = await client.start(cleans_up)
+        with pytest.raises(RunFailed):
+            await run.result(timeout=SOON)
+        DOWN.clear()
+        await client.retry(run.id)
+        await run.result(timeout=SOON)
+        entries = {entry.position: entry for entry in await run.history() if entry.position}
+    assert [(at, entries[at].state, entries[at].value) for at in ("1", "2")] == [
+        ("1", "answered", "A"),
+        ("2", "closed", "CLEAN"),
+    ]
 
 
 # --- fork -------------------------------------------------------------------------------------------------------------

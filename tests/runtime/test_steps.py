@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from datetime import UTC, datetime, timedelta
+from random import random
 from typing import Any
 
 import msgspec
@@ -42,7 +43,7 @@ def asking(failures: int = 0, type_: Any = int, policy: RetryPolicy = QUICK) -> 
 
 
 def followed(result: Any, at: Asking | None = None) -> Any:
-    return follow(result, at or asking(), Codec(100), MODULES, NOW)
+    return follow(result, at or asking(), Codec(100), MODULES, NOW, random)
 
 
 # --- what follows, pure -----------------------------------------------------------------------------------------------

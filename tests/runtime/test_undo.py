@@ -165,3 +165,15 @@ async def test_a_second_cancel_while_undos_run_adds_nothing(stage: Stage) -> Non
         with pytest.raises(RunCancelled) as caught:
             await run.result(timeout=SOON)
         assert (caught.value.reason, DONE) == ("first", ["slowly undone"])
+
+
+async def test_a_run_whose_undos_have_begun_cannot_be_forked(stage: Stage) -> None:
+    _, run_id = await _failed(stage, "refused")
+    with pytest.raises(WrongState, match="start it anew"):
+        await stage.client.fork(run_id, from_entry="2")
+
+
+async def test_an_undo_that_failed_is_named_where_the_failure_is_shown(memory: Stage) -> None:
+    BROKEN["hotel"] = 2
+    failed, _ = await _failed(memory, "refused")
+    assert any("an undo failed: ValueError: hotel cannot be undone now" in note for note in failed.__notes__)

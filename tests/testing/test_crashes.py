@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from datetime import timedelta
 from typing import Any
 
@@ -173,7 +172,5 @@ async def test_a_second_of_exploring_is_a_month_of_the_run() -> None:
         yield ctx.sleep(timedelta(days=30))
         return (ctx.now() - began).total_seconds()
 
-    before = time.monotonic()
     assert (await explore_crashes(month)).result == 30 * 86400
-    assert time.monotonic() - before < 30 * 86400
     assert not [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]

@@ -24,6 +24,7 @@ from runnerq.errors import (
 from runnerq.persistence.records import Status
 from runnerq.runtime.current import current
 from runnerq.testing import Environment, environment_fixture
+from runnerq.testing.quiet import at_rest
 from runnerq.workflow.commands import Flow
 from runnerq.workflow.context import Context
 from runnerq.workflow.declare import activity, workflow
@@ -57,7 +58,7 @@ async def test_a_start_is_the_time_at_which_it_begins() -> None:
 
 async def test_time_stands_still_while_nobody_waits(env: Environment) -> None:
     run = await env.start(ship, "cup")
-    await asyncio.sleep(0.02)
+    await at_rest(asyncio.get_running_loop())
     assert env.now() == START
     assert await run.status() in (Status.PENDING, Status.RUNNING, Status.WAITING)
     assert await run.reached(Status.WAITING) is Status.WAITING

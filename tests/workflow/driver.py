@@ -321,6 +321,8 @@ def stand_of(run: Interpreter) -> Stand:
 
 def _end(end: End | None) -> Any:
     match end:
+        case ContinuedAsNew(arguments, lost):
+            return arguments, repr(lost)
         case Returned(value):
             return described(value)
         case Raised(error):

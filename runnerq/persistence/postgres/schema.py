@@ -62,7 +62,8 @@ async def check(connection: Connection, schema: str) -> None:
     if present < newest:
         what = "is missing" if present == 0 else f"is at version {present} and this code needs {newest}"
         raise SchemaError(
-            f"schema {schema!r} {what}: connect once with migrate=True, with a role that may create tables"
+            f"schema {schema!r} {what}: run `runnerq migrate`, or connect once with migrate=True, "
+            "with a role that may create tables"
         )
 
 

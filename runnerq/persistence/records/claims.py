@@ -112,7 +112,7 @@ class NewSignal(Struct, frozen=True, kw_only=True):
 
 
 class Sent(StrEnum):
-    """What became of a signal or a cancel."""
+    """What became of a signal, a cancel or a termination."""
 
     SENT = "sent"
     DUPLICATE = "duplicate"

@@ -6,29 +6,22 @@ A *held* write has done all but commit; a *stopped* write has its snapshot and n
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import pytest
-import pytest_asyncio
 
 from runnerq.ids import new_token
 from runnerq.persistence.records import (
     GOING,
     Back,
-    Claimed,
-    ClaimRequest,
     Move,
-    NewRun,
     Park,
     Sent,
     Verdict,
 )
 from runnerq.testing.conformance.world import (
     COMPLETED,
-    PAIRS,
     Beating,
-    Holder,
     a_child,
     a_holder,
     a_row,
@@ -39,24 +32,11 @@ from runnerq.testing.conformance.world import (
     look,
     rows_of,
 )
-from tests.persistence.postgres.backend import PostgresWorld, a_world
+from tests.persistence.postgres.backend import PostgresWorld
 from tests.persistence.postgres.interleaving import held_open, rolled_back, stopped, until_waiting
+from tests.persistence.postgres.races import FOR_GO, a_family, a_request
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-FOR_GO = Park(signals=("go",))
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def opened(module_database: str) -> AsyncIterator[PostgresWorld]:
-    async with a_world(module_database) as world:
-        yield world
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def world(opened: PostgresWorld) -> PostgresWorld:
-    await opened.wipe()
-    return opened
 
 
 class TestSignalAgainstPark:
@@ -135,7 +115,7 @@ class TestSignalAgainstPark:
         new = a_run()
         await world.storage.start([new])
         async with stopped(world, "claim_runs") as gate:
-            claiming = await gate.begin(gate.writes.claim(_request(holder)))
+            claiming = await gate.begin(gate.writes.claim(a_request(holder)))
             await world.storage.send([a_signal(new.id)])
             await gate.go()
             [run] = (await claiming).runs
@@ -147,7 +127,7 @@ class TestSignalAgainstPark:
 class TestChildAgainstPark:
     async def test_the_childs_end_is_held_and_the_park_is_busy_then_too_late(self, world: PostgresWorld) -> None:
         holder = await a_holder(world.storage)
-        run, child = await _family(holder)
+        run, child = await a_family(holder)
         async with held_open(world) as worker:
             assert await worker.commit([a_turn(child, COMPLETED)]) == [Verdict.DONE]
             assert await holder.commit(run, Park(children=(child.id,))) is Verdict.BUSY
@@ -155,7 +135,7 @@ class TestChildAgainstPark:
 
     async def test_the_park_is_held_and_the_childs_end_is_busy_then_wakes(self, world: PostgresWorld) -> None:
         holder = await a_holder(world.storage)
-        run, child = await _family(holder)
+        run, child = await a_family(holder)
         async with held_open(world) as worker:
             assert await worker.commit([a_turn(run, Park(children=(child.id,)))]) == [Verdict.DONE]
             assert await holder.commit(child, COMPLETED) is Verdict.BUSY
@@ -165,7 +145,7 @@ class TestChildAgainstPark:
 
     async def test_the_park_is_stopped_while_the_child_ends(self, world: PostgresWorld) -> None:
         holder = await a_holder(world.storage)
-        run, child = await _family(holder)
+        run, child = await a_family(holder)
         async with stopped(world, "commit") as gate:
             parking = await gate.begin(gate.writes.commit([a_turn(run, Park(children=(child.id,)))]))
             await holder.commit(child, COMPLETED)
@@ -174,7 +154,7 @@ class TestChildAgainstPark:
 
     async def test_the_childs_end_is_stopped_while_the_parent_parks(self, world: PostgresWorld) -> None:
         holder = await a_holder(world.storage)
-        run, child = await _family(holder)
+        run, child = await a_family(holder)
         async with stopped(world, "commit") as gate:
             ending = await gate.begin(gate.writes.commit([a_turn(child, COMPLETED)]))
             assert await holder.commit(run, Park(children=(child.id,))) is Verdict.DONE
@@ -184,7 +164,7 @@ class TestChildAgainstPark:
 
     async def test_the_childs_end_is_stopped_while_the_parent_ends(self, world: PostgresWorld) -> None:
         holder = await a_holder(world.storage)
-        run, child = await _family(holder)
+        run, child = await a_family(holder)
         async with stopped(world, "commit") as gate:
             ending = await gate.begin(gate.writes.commit([a_turn(child, COMPLETED)]))
             await holder.commit(run, COMPLETED)
@@ -196,7 +176,7 @@ class TestChildAgainstPark:
 
     async def test_two_children_that_end_at_once_are_counted_both(self, world: PostgresWorld) -> None:
         holder = await a_holder(world.storage)
-        run, first = await _family(holder)
+        run, first = await a_family(holder)
         more = a_child(run, "2")
         await holder.commit(run, Park(children=(first.id, more.id), needs=2), children=(more,))
         second = await holder.take(more)
@@ -265,7 +245,7 @@ class TestCancelAgainstPark:
         new = a_run()
         await world.storage.start([new])
         async with stopped(world, "claim_runs") as gate:
-            claiming = await gate.begin(gate.writes.claim(_request(holder)))
+            claiming = await gate.begin(gate.writes.claim(a_request(holder)))
             await world.storage.cancel([new.id])
             await gate.go()
             assert (await claiming).runs == ()
@@ -370,7 +350,7 @@ class TestStaleClaim:
         new = a_run()
         await world.storage.start([new])
         async with stopped(world, "claim_runs") as gate:
-            claiming = await gate.begin(gate.writes.claim(_request(late)))
+            claiming = await gate.begin(gate.writes.claim(a_request(late)))
             run = await other.take(new)
             await other.commit(run, move, rows=(a_row(0),))
             await world.storage.send([a_signal(run.id)])
@@ -383,7 +363,7 @@ class TestStaleClaim:
         new = a_run()
         await world.storage.start([new])
         async with stopped(world, "claim_runs") as gate:
-            claiming = await gate.begin(gate.writes.claim(_request(late)))
+            claiming = await gate.begin(gate.writes.claim(a_request(late)))
             run = await gone.take(new)
             await gone.commit(run, GOING, rows=(a_row(0),))
             await world.advance(2)
@@ -397,7 +377,7 @@ class TestStaleClaim:
         new = a_run()
         await world.storage.start([new])
         async with stopped(world, "claim_runs") as gate:
-            claiming = await gate.begin(gate.writes.claim(_request(late)))
+            claiming = await gate.begin(gate.writes.claim(a_request(late)))
             await other.commit(await other.take(new), GOING, rows=(a_row(0),))
             await world.storage.release(other.id, ())
             await gate.go()
@@ -408,7 +388,7 @@ class TestStaleClaim:
         held, free = a_run(), a_run()
         await world.storage.start([held])
         async with held_open(world) as worker:
-            assert len((await worker.claim(_request(first))).runs) == 1
+            assert len((await worker.claim(a_request(first))).runs) == 1
             await world.storage.start([free])
             assert await second.ready() == [free.id]
 
@@ -418,7 +398,7 @@ class TestLateClaim:
         gone, reaper = await a_holder(world.storage, lease=1), await a_holder(world.storage)
         await world.storage.start([a_run()])
         async with stopped(world, "claim_runs") as gate:
-            claiming = await gate.begin(gate.writes.claim(_request(gone)))
+            claiming = await gate.begin(gate.writes.claim(a_request(gone)))
             await world.advance(2)
             await world.storage.reap(reaper.id, new_token(), 10)
             await gate.go()
@@ -429,7 +409,7 @@ class TestLateClaim:
         gone, other = await a_holder(world.storage), await a_holder(world.storage)
         await world.storage.start([a_run()])
         async with stopped(world, "claim_runs") as gate:
-            claiming = await gate.begin(gate.writes.claim(_request(gone)))
+            claiming = await gate.begin(gate.writes.claim(a_request(gone)))
             await world.storage.give_back(gone.id)
             await gate.go()
             assert (await claiming).runs == ()
@@ -440,7 +420,7 @@ class TestLateClaim:
         new = a_run()
         await world.storage.start([new])
         async with held_open(world) as worker:
-            [run] = (await worker.claim(_request(gone))).runs
+            [run] = (await worker.claim(a_request(gone))).runs
             await world.advance_workers(2)
             assert await world.storage.reap(reaper.id, new_token(), 10) == []
         assert [each.run_id for each in await world.storage.reap(reaper.id, new_token(), 10)] == [new.id]
@@ -451,7 +431,7 @@ class TestLateClaim:
         new = a_run()
         await world.storage.start([new])
         async with held_open(world) as worker:
-            await worker.claim(_request(gone))
+            await worker.claim(a_request(gone))
             leaving = asyncio.create_task(world.storage.give_back(gone.id))
             await until_waiting(world)
         assert await leaving == 1
@@ -460,7 +440,7 @@ class TestLateClaim:
     async def test_a_claim_sent_twice_holds_nothing_that_is_not_released(self, world: PostgresWorld) -> None:
         holder = await a_holder(world.storage)
         await world.storage.start([a_run() for _ in range(4)])
-        request = _request(holder, limit=2)
+        request = a_request(holder, limit=2)
         first, second = await world.storage.claim(request), await world.storage.claim(request)
         taken = {run.id for run in (*first.runs, *second.runs)}
         assert len(taken) == 4
@@ -525,8 +505,8 @@ class TestBusy:
         self, world: PostgresWorld, move: Move
     ) -> None:
         holder = await a_holder(world.storage)
-        run, child = await _family(holder)
-        other, others_child = await _family(holder)
+        run, child = await a_family(holder)
+        other, others_child = await a_family(holder)
         async with held_open(world) as sender:
             await sender.send([a_signal(run.id)])
             turns = [
@@ -544,7 +524,7 @@ class TestBusy:
 
     async def test_a_childs_step_is_not_delayed_by_its_parents_held_row(self, world: PostgresWorld) -> None:
         holder = await a_holder(world.storage)
-        run, child = await _family(holder)
+        run, child = await a_family(holder)
         async with held_open(world) as sender:
             await sender.send([a_signal(run.id)])
             assert await holder.commit(child, GOING, rows=(a_row(0),)) is Verdict.DONE
@@ -576,7 +556,7 @@ class TestBusy:
         self, world: PostgresWorld
     ) -> None:
         holder = await a_holder(world.storage)
-        families = [await _family(holder) for _ in range(10)]
+        families = [await a_family(holder) for _ in range(10)]
         second = await world.another()
         parents = [a_turn(run, Park(children=(child.id,)), rows=(a_row(0),)) for run, child in families]
         children = [a_turn(child, COMPLETED, rows=(a_row(0),)) for _, child in families]
@@ -594,15 +574,3 @@ class TestBusy:
         too_late = [run for run, _ in families if verdicts[run.id] is Verdict.AGAIN]
         woken = set(await holder.ready())
         assert {run.id for run, _ in families} == woken | {run.id for run in too_late}
-
-
-def _request(holder: Holder, limit: int = 100) -> ClaimRequest:
-    return ClaimRequest(worker_id=holder.id, token=new_token(), pairs=PAIRS, limit=limit)
-
-
-async def _family(holder: Holder) -> tuple[Claimed, Claimed]:
-    """A run and a child of it, both held."""
-    run = await holder.start(a_run())
-    child: NewRun = a_child(run)
-    assert await holder.commit(run, GOING, children=(child,)) is Verdict.DONE
-    return run, await holder.take(child)

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Literal
 
 import pytest
-import pytest_asyncio
 
-from runnerq.ids import new_token
 from runnerq.persistence.records import (
     GOING,
     Back,
     Claimed,
-    ClaimRequest,
     End,
     Park,
     Reopen,
@@ -24,7 +20,6 @@ from runnerq.persistence.records import (
 )
 from runnerq.testing.conformance.world import (
     COMPLETED,
-    PAIRS,
     Holder,
     a_child,
     a_holder,
@@ -38,8 +33,9 @@ from runnerq.testing.conformance.world import (
     swept,
 )
 from runnerq.workflow.journal import Row
-from tests.persistence.postgres.backend import PostgresWorld, a_world
+from tests.persistence.postgres.backend import PostgresWorld
 from tests.persistence.postgres.interleaving import held_open, rolled_back, stopped, until_waiting
+from tests.persistence.postgres.races import a_request
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -47,18 +43,6 @@ FAILED = End(status="failed", error="{}")
 STUCK = Stuck(message="m", build="b1")
 ROWS = (a_row(0), a_row(1))
 REOPENED = a_row(2, "", "{}", "reopened")
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def opened(module_database: str) -> AsyncIterator[PostgresWorld]:
-    async with a_world(module_database) as world:
-        yield world
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def world(opened: PostgresWorld) -> PostgresWorld:
-    await opened.wipe()
-    return opened
 
 
 class TestTwoReopens:
@@ -196,7 +180,7 @@ class TestReopenAgainstClaim:
         run = await holder.start(a_run())
         await holder.commit(run, Back())
         async with stopped(world, "claim_runs") as gate:
-            claiming = await gate.begin(gate.writes.claim(_request(other)))
+            claiming = await gate.begin(gate.writes.claim(a_request(other)))
             await holder.commit(await holder.take_again(run), FAILED, rows=ROWS)
             assert await world.storage.reopen(_again(run))
             await gate.go()
@@ -207,7 +191,7 @@ class TestReopenAgainstClaim:
         holder, run = await _blocked(world)
         await world.storage.unblock("b2", ["order@1"], 10)
         async with held_open(world) as worker:
-            [_] = (await worker.claim(_request(holder))).runs
+            [_] = (await worker.claim(a_request(holder))).runs
             assert not await world.storage.reopen(_again(run, REOPENED, "blocked"))
         assert await rows_of(world.storage, run.id) == list(ROWS)
 
@@ -370,7 +354,3 @@ def _again(run: Claimed, row: Row | None = REOPENED, status: Literal["failed", "
 
 def _with(first: Reopen, others: list[Reopen]) -> Reopen:
     return Reopen(run_id=first.run_id, generation=1, status=first.status, children=tuple(others))
-
-
-def _request(holder: Holder) -> ClaimRequest:
-    return ClaimRequest(worker_id=holder.id, token=new_token(), pairs=PAIRS, limit=100)

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
-import pytest_asyncio
 
-from runnerq.ids import new_token
-from runnerq.persistence.records import GOING, Claimed, ClaimRequest, End, Park, Reopen, Sent, Stuck, Verdict
+from runnerq.persistence.records import GOING, Claimed, End, Park, Reopen, Sent, Stuck, Verdict
 from runnerq.testing.conformance.world import (
     COMPLETED,
-    PAIRS,
-    Holder,
-    a_child,
     a_holder,
     a_row,
     a_run,
@@ -23,24 +17,11 @@ from runnerq.testing.conformance.world import (
     look,
     rows_of,
 )
-from tests.persistence.postgres.backend import PostgresWorld, a_world
+from tests.persistence.postgres.backend import PostgresWorld
 from tests.persistence.postgres.interleaving import held_open, rolled_back, stopped, until_waiting
+from tests.persistence.postgres.races import FOR_GO, a_family, a_request
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-FOR_GO = Park(signals=("go",))
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def opened(module_database: str) -> AsyncIterator[PostgresWorld]:
-    async with a_world(module_database) as world:
-        yield world
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def world(opened: PostgresWorld) -> PostgresWorld:
-    await opened.wipe()
-    return opened
 
 
 class TestTerminateAgainstItsHolder:
@@ -117,7 +98,7 @@ class TestTerminateAgainstClaim:
         new = a_run()
         await world.storage.start([new])
         async with held_open(world) as worker:
-            [run] = (await worker.claim(_request(holder))).runs
+            [run] = (await worker.claim(a_request(holder))).runs
             ending = asyncio.create_task(world.storage.terminate([new.id]))
             await until_waiting(world)
         assert await ending == [Sent.SENT]
@@ -137,7 +118,7 @@ class TestTerminateAgainstClaim:
         new = a_run()
         await world.storage.start([new])
         async with stopped(world, "claim_runs") as gate:
-            claiming = await gate.begin(gate.writes.claim(_request(holder)))
+            claiming = await gate.begin(gate.writes.claim(a_request(holder)))
             await world.storage.terminate([new.id])
             await gate.go()
             assert (await claiming).runs == ()
@@ -146,7 +127,7 @@ class TestTerminateAgainstClaim:
 class TestTerminateAgainstParent:
     async def test_it_is_held_and_the_parents_park_is_busy_then_too_late(self, world: PostgresWorld) -> None:
         holder = await a_holder(world.storage)
-        run, child = await _family(holder)
+        run, child = await a_family(holder)
         async with held_open(world) as person:
             assert await person.terminate([child.id]) == [Sent.SENT]
             assert await holder.commit(run, Park(children=(child.id,))) is Verdict.BUSY
@@ -154,7 +135,7 @@ class TestTerminateAgainstParent:
 
     async def test_the_parents_park_is_held_and_it_waits_and_wakes(self, world: PostgresWorld) -> None:
         holder = await a_holder(world.storage)
-        run, child = await _family(holder)
+        run, child = await a_family(holder)
         async with held_open(world) as worker:
             assert await worker.commit([a_turn(run, Park(children=(child.id,)))]) == [Verdict.DONE]
             ending = asyncio.create_task(world.storage.terminate([child.id]))
@@ -164,7 +145,7 @@ class TestTerminateAgainstParent:
 
     async def test_the_parents_park_is_stopped_while_the_child_is_ended(self, world: PostgresWorld) -> None:
         holder = await a_holder(world.storage)
-        run, child = await _family(holder)
+        run, child = await a_family(holder)
         async with stopped(world, "commit") as gate:
             parking = await gate.begin(gate.writes.commit([a_turn(run, Park(children=(child.id,)))]))
             await world.storage.terminate([child.id])
@@ -173,7 +154,7 @@ class TestTerminateAgainstParent:
 
     async def test_it_is_stopped_while_the_parent_parks_and_wakes_it(self, world: PostgresWorld) -> None:
         holder = await a_holder(world.storage)
-        run, child = await _family(holder)
+        run, child = await a_family(holder)
         async with stopped(world, "terminate_runs") as gate:
             ending = await gate.begin(gate.writes.terminate([child.id]))
             assert await holder.commit(run, Park(children=(child.id,))) is Verdict.DONE
@@ -183,7 +164,7 @@ class TestTerminateAgainstParent:
 
     async def test_it_is_stopped_while_the_parent_ends(self, world: PostgresWorld) -> None:
         holder = await a_holder(world.storage)
-        run, child = await _family(holder)
+        run, child = await a_family(holder)
         async with stopped(world, "terminate_runs") as gate:
             ending = await gate.begin(gate.writes.terminate([child.id]))
             await holder.commit(run, COMPLETED)
@@ -193,7 +174,7 @@ class TestTerminateAgainstParent:
 
     async def test_a_childs_end_is_held_and_the_parents_termination_waits(self, world: PostgresWorld) -> None:
         holder = await a_holder(world.storage)
-        run, child = await _family(holder)
+        run, child = await a_family(holder)
         async with held_open(world) as worker:
             assert await worker.commit([a_turn(child, COMPLETED)]) == [Verdict.DONE]
             ending = asyncio.create_task(world.storage.terminate([run.id]))
@@ -205,7 +186,7 @@ class TestTerminateAgainstParent:
         self, world: PostgresWorld
     ) -> None:
         holder = await a_holder(world.storage)
-        run, child = await _family(holder)
+        run, child = await a_family(holder)
         async with held_open(world) as person:
             assert await person.terminate([run.id]) == [Sent.SENT]
             assert await holder.commit(child, COMPLETED) is Verdict.BUSY
@@ -268,7 +249,7 @@ class TestTerminateAgainstPeople:
 
     async def test_runs_and_parents_are_locked_in_the_order_of_their_ids(self, world: PostgresWorld) -> None:
         holder = await a_holder(world.storage)
-        run, child = await _family(holder)
+        run, child = await a_family(holder)
         first, last = sorted((run.id, child.id))
         lock = "select run_id::text from runnerq.live where run_id = $1 for update skip locked"
         async with world.connection.transaction():
@@ -277,14 +258,6 @@ class TestTerminateAgainstPeople:
             await until_waiting(world)
             assert await world.connection.fetchval(lock, last) == last
         assert await ending == [Sent.SENT, Sent.SENT]
-
-
-async def _family(holder: Holder) -> tuple[Claimed, Claimed]:
-    """A run and a child of it, both held."""
-    run = await holder.start(a_run())
-    child = a_child(run)
-    assert await holder.commit(run, GOING, children=(child,)) is Verdict.DONE
-    return run, await holder.take(child)
 
 
 async def _blocked(world: PostgresWorld) -> Claimed:
@@ -296,7 +269,3 @@ async def _blocked(world: PostgresWorld) -> Claimed:
 
 def _again(run: Claimed) -> Reopen:
     return Reopen(run_id=run.id, generation=1, status="blocked")
-
-
-def _request(holder: Holder) -> ClaimRequest:
-    return ClaimRequest(worker_id=holder.id, token=new_token(), pairs=PAIRS, limit=100)

@@ -5,6 +5,7 @@
 --    run), parent_id, parent_queue (the end woke the parent), parent_worker.
 -- Locks the live rows of the runs and of their parents, by id, then the outcomes of parents that have ended of runs that end,
 --    against their being opened again meanwhile; waits for all.
+-- What locks (named, box, above) must stay like that of terminate_runs.sql, or the two may deadlock.
 with named as materialized (
     select c.n, c.run_id from unnest($1::uuid[]) with ordinality as c(run_id, n)
 ), box as materialized (                                -- lock by id alone, then judge what the lock shows

@@ -18,7 +18,8 @@
 --    this very commit); parent_queue (the end woke the parent); parent_worker (who holds the running parent). A turn that is
 --    missing was not written: judge_turns.sql says why.
 -- Locks the live rows of the runs in the given order, then those of the parents of the ones that end, by id, or the outcome
---    of a parent that has ended, against its being opened again meanwhile; never waits for any. Keys of new children are waited for: the caller sends such turns apart, under a lock timeout.
+--    of a parent that has ended, against its being opened again meanwhile; never waits for any. Keys of new children are
+--    waited for: the caller sends such turns apart, under a lock timeout.
 with turn as materialized (
     select t.n, t.run_id, t.token, t.seen, t.generation, coalesce(t.place, -1) as place, t.move,
            coalesce(t.recovered, false) as recovered, t.status, t.reason,

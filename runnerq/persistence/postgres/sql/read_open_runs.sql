@@ -28,4 +28,5 @@ left join lateral (
     select value from runnerq.journal where run_id = l.run_id and generation = l.generation and place = 0 offset 0
 ) as j on true
 where r.kind = 'workflow' and r.name = any($1::text[])
+order by l.run_id
 limit $2::integer

@@ -44,13 +44,13 @@ with named as materialized (
     from named as n
     where (select count(*) from named) = (
         select count(*)
-        from named as n
-        left join stuck as s on s.run_id = n.run_id
-        left join over as o on o.run_id = n.run_id
+        from named as w
+        left join stuck as s on s.run_id = w.run_id
+        left join over as o on o.run_id = w.run_id
         where coalesce(s.fits, o.fits, false)
-          and (n.place is null or (
+          and (w.place is null or (
               select j.place from runnerq.journal as j
-              where j.run_id = n.run_id and j.generation = n.generation and j.place = n.place) is null))
+              where j.run_id = w.run_id and j.generation = w.generation and j.place = w.place) is null))
 ), entered as (
     insert into runnerq.journal (run_id, token, at, generation, place, kind, position, value, asked)
     select n.run_id, 0, n.at, n.generation, n.place, n.kind, n.position, n.value::json, n.asked::json

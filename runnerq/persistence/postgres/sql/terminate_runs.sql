@@ -5,6 +5,7 @@
 -- Locks the live rows of the runs and of their parents, by id, then the outcomes of parents that have ended, against their
 --    being opened again meanwhile; waits for all. The token of such an end is nobody's, so that what a holder still writes
 --    is lost.
+-- What locks (named, box, above) must stay like that of cancel_runs.sql, or the two may deadlock.
 with named as materialized (
     select c.n, c.run_id from unnest($1::uuid[]) with ordinality as c(run_id, n)
 ), box as materialized (                                -- lock by id alone, then judge what the lock shows
