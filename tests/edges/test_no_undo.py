@@ -57,7 +57,7 @@ async def test_a_run_that_ends_in_a_crash_loop_undoes_nothing() -> None:
             assert (await haunt(stage, "waits@1", lease=1)).runs
             clock.advance(2)
             await run.reached(Status.PENDING, Status.RETRYING, timeout=SOON)
-            clock.advance(60)
+            clock.advance(8)
             await stage.storage.wake_due(1)
         assert (await haunt(stage, "waits@1", lease=1)).runs
         clock.advance(2)
