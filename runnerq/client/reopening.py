@@ -2,7 +2,8 @@
 
 Rules (DESIGN section 5, rule 16)
 - The journal is cut at the failure that the run ended with: that answer and what came after it stay in history and are
-  fed no more. A child whose failure is cut is opened again with its parent, and so on down.
+  fed no more. A child that the rest leaves open is opened again with its parent, and so on down: one whose failure is
+  cut, and those that were cancelled because of it.
 - A run whose undos have begun is not opened again: what it did is half undone. One that ended because an undo failed
   goes on at that undo.
 - A blocked run lost nothing: it is only made claimable, by a worker of any build.
@@ -10,7 +11,7 @@ Rules (DESIGN section 5, rule 16)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Literal, TypeAlias, cast
 
 import msgspec
@@ -19,7 +20,8 @@ from runnerq.client.core import Core
 from runnerq.errors import ConfigurationError, WrongState
 from runnerq.persistence.protocol import Storage
 from runnerq.persistence.records import BlockRecord, Reopen, RunFilter, RunRecord, Status
-from runnerq.workflow.journal import Reopened, Row, asks_of
+from runnerq.workflow.forking import open_children
+from runnerq.workflow.journal import Reopened, Row
 from runnerq.workflow.reopening import ARGUMENTS, effective, reopening, undo_began
 
 Accept: TypeAlias = Literal["arguments"]
@@ -81,8 +83,9 @@ async def _reopen_of(record: RunRecord, storage: Storage, accept: Accept | None)
     if undo_began(rows) and record.reason != UNDO_FAILED:
         raise WrongState(record.id, record.status, "retry, once its undos have begun (start it anew instead),")
     cut = msgspec.structs.replace(_cut(rows, record), accept=accepted)
-    children = [await _child(child, record, storage) for child in dict.fromkeys(_cut_children(rows, cut))]
-    return _reopen(record, _row(rows, cut), tuple(child for child in children if child is not None))
+    row = _row(rows, cut)
+    children = [await _child(child, record, storage) for child in open_children([*rows, row])]
+    return _reopen(record, row, tuple(child for child in children if child is not None))
 
 
 def _differs_in_arguments_alone(block: BlockRecord | None) -> bool:
@@ -111,16 +114,6 @@ def _row(rows: Sequence[Row], reopened: Reopened) -> Row:
 def _end(rows: Sequence[Row]) -> int:
     """The place behind them."""
     return rows[-1].place + 1
-
-
-def _cut_children(rows: Sequence[Row], cut: Reopened) -> Iterator[str]:
-    """Children whose end, or whose closing, is cut."""
-    fed = effective(rows)
-    ids = {asked.position: asked.child for row in fed for asked in asks_of(row) if asked.child is not None}
-    for row in fed:
-        child = ids.get(row.position)
-        if child is not None and row.place >= cut.upto and row.kind in ("failed", "closed"):
-            yield child
 
 
 async def _child(run_id: str, parent: RunRecord, storage: Storage) -> Reopen | None:

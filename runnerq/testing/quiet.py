@@ -42,7 +42,8 @@ def _see(loop: Any, rested: asyncio.Future[None]) -> None:
     # What else ran in this turn has run, or stands behind this: with an empty queue there is nothing.
     if rested.done():
         return
-    if all(handle._callback is _see for handle in loop._ready):  # noqa: SLF001 - see the rules
+    # Copied at once: a thread may add to it meanwhile.
+    if all(handle._callback is _see for handle in tuple(loop._ready)):  # noqa: SLF001 - see the rules
         rested.set_result(None)
     else:
         loop.call_soon(_see, loop, rested)

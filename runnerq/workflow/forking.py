@@ -32,9 +32,7 @@ def before_answer(rows: Sequence[Row], position: str) -> tuple[Row, ...]:
     if _is_answered_at_once(asked, fed):
         return _asked_anew(rows, asking)
     ends = (
-        row.place
-        for row in fed
-        if row.place > asking.place and (row.position == position or (row.kind == "cancel" and _is_dropped(asked)))
+        row.place for row in fed if row.place > asking.place and (row.position == position or _is_dropped(asked, row))
     )
     end = next(ends, None)
     return tuple(rows) if end is None else tuple(row for row in rows if row.place < end)
@@ -42,20 +40,26 @@ def before_answer(rows: Sequence[Row], position: str) -> tuple[Row, ...]:
 
 def open_children(rows: Sequence[Row]) -> dict[str, str]:
     """The children that were asked for and have not ended by these rows: id, and the position that asked for it."""
-    fed = effective(rows)
-    started: dict[str, str] = {}
-    waited: dict[str, str] = {}
-    for asked in (asked for row in fed for asked in asks_of(row) if asked.child is not None):
-        child = waited[asked.position] = asked.child or ""
-        # A wait by ctx.handle(id) has no name: that child was asked for in another generation, or by somebody else.
-        if asked.name:
-            started.setdefault(child, asked.position)
-    for row in fed:
+    started: dict[str, Asked] = {}
+    waited: dict[str, Asked] = {}
+    for row in effective(rows):
         ended = waited.get(row.position)
-        # A wait that was closed closes the child only where it had started it.
-        if ended is not None and (row.kind in ("answered", "failed") or started.get(ended) == row.position):
-            started.pop(ended, None)
-    return started
+        if row.kind in ("answered", "failed"):
+            if ended is not None:
+                started.pop(ended.child or "", None)
+        elif row.kind == "closed" and ended is not None:
+            # A wait that was closed closes the child only where it had started it.
+            if started.get(ended.child or "") is ended:
+                del started[ended.child or ""]
+        elif row.kind in ("closed", "cancel"):
+            started = {child: asked for child, asked in started.items() if not _is_dropped(asked, row)}
+        for asked in asks_of(row):
+            if asked.child is not None:
+                waited[asked.position] = asked
+                # A wait by ctx.handle(id) has no name: another generation asked for that child, or somebody else.
+                if asked.name:
+                    started.setdefault(asked.child, asked)
+    return {child: asked.position for child, asked in started.items()}
 
 
 def forked(rows: Sequence[Row], children: Mapping[str, str], began_at: datetime) -> tuple[Row, ...]:
@@ -84,9 +88,11 @@ def _is_answered_at_once(asked: Asked, fed: Sequence[Row]) -> bool:
     )
 
 
-def _is_dropped(asked: Asked) -> bool:
-    """Whether a cancel of the run ends it without a row of its own."""
-    return asked.kind in ("sleep", "signal", "child")
+def _is_dropped(asked: Asked, row: Row) -> bool:
+    """Whether this row ended it without a row of its own: a cancel of the run, or the closing of what it lies in."""
+    if asked.kind not in ("sleep", "signal", "child"):
+        return False
+    return row.kind == "cancel" or (row.kind == "closed" and asked.position.startswith(f"{row.position}."))
 
 
 def _asked_anew(rows: Sequence[Row], asking: Row) -> tuple[Row, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import sys
 import threading
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +14,11 @@ import anyio.to_thread
 import pytest
 
 from runnerq.errors import ConfigurationError
+from runnerq.testing import Environment
 from runnerq.testing.quiet import SOON, at_rest, busy_threads, check_loop, may_come, next_timer
+from runnerq.workflow.commands import Flow
+from runnerq.workflow.context import Context
+from runnerq.workflow.declare import activity, workflow
 
 
 class Foreign:
@@ -105,3 +110,26 @@ async def test_a_thread_that_was_given_something_may_bring_it_and_one_that_rests
     # The thread tells the loop before it goes to rest; nothing tells of that.
     while may_come(loop, elsewhere):
         await asyncio.sleep(0)
+
+
+@activity
+def in_a_thread(number: int) -> int:
+    return number
+
+
+@workflow
+def many_threads(ctx: Context) -> Flow[str]:
+    for _ in range(20):
+        yield ctx.gather([ctx.step(in_a_thread, number) for number in range(20)])
+    return "done"
+
+
+async def test_threads_that_call_the_loop_while_it_is_looked_at_stop_nothing() -> None:
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(8):
+            async with Environment(workflows=[many_threads]) as env, asyncio.timeout(20):
+                assert await (await env.start(many_threads)).result() == "done"
+    finally:
+        sys.setswitchinterval(interval)
