@@ -4,8 +4,9 @@ Rules
 - Time stands still but while somebody waits: for a result, a status, a state, or for ``advance``. Then it jumps to what
   is due next, whenever all is at rest; what is due at one time comes in the order it would come in production.
 - All is at rest when the event loop has nothing to do, nothing that was heard is left to be looked at, and no step is
-  under way. A step that waits for a timer of the loop, a socket or a thread is waited for, in real time; one that
-  waits for what nothing in this process will bring is passed over: so a step that never ends can lose a race.
+  under way. A step that waits for a timer of the loop, a socket or a pool's thread is waited for, in real time. One
+  that waits for something else (a library's own thread, a process) has PATIENCE, and is then passed over: so a step
+  that never ends can lose a race.
 - Who waited is answered before time moves on. Where nothing is due any more, who waits without an end is told so.
 """
 
@@ -33,6 +34,9 @@ T = TypeVar("T")
 
 START = datetime(2025, 1, 1, tzinfo=UTC)
 """When a test begins, unless it says otherwise: the same each day."""
+
+PATIENCE = 1.0
+"""Seconds of real time for steps that wait for what cannot be seen from here."""
 
 Attempted = tuple[str, int, str, int]
 
@@ -65,6 +69,7 @@ class Stage:
         self._seeds: dict[tuple[str, int], int] = {}
         self._under_way = 0
         self._in_threads = 0
+        self._waited = False
         self._waiters: list[_Waiter[Any]] = []
         self._stirred = asyncio.Event()
         self._heard = 0
@@ -165,6 +170,10 @@ class Stage:
         if self._in_threads or (self._under_way and may_come(loop, self._elsewhere)):
             await self._something(loop)
             return
+        if self._under_way and not self._waited:
+            self._waited = True
+            await self._something(loop, PATIENCE)
+            return
         over = [waiter for waiter in self._waiters if waiter.until is not None and waiter.until <= self.now()]
         at = None if over else self._next_due()
         if at is not None:
@@ -194,10 +203,10 @@ class Stage:
             due.append(self.timers.next_due())
         return min((at for at in due if at is not None and at > self.now()), default=None)
 
-    async def _something(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Return when a step has ended, something was heard, or a timer of the loop was due."""
+    async def _something(self, loop: asyncio.AbstractEventLoop, within: float | None = None) -> None:
+        """Return when a step has ended, something was heard, a timer of the loop was due, or ``within`` has passed."""
         self._stirred.clear()
-        when = next_timer(loop)
+        when = next_timer(loop) if within is None else loop.time() + within
         timer = None if when is None else loop.call_at(when, self._stirred.set)
         try:
             await self._stirred.wait()
@@ -225,6 +234,7 @@ class Stage:
     def began(self, current: Current, *, in_thread: bool) -> None:
         """An attempt is under way."""
         self._under_way += 1
+        self._waited = False
         self._in_threads += in_thread
         self.calls[(current.run_id, current.generation, current.entry, current.attempt), current.name] += 1
 

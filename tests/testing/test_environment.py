@@ -456,3 +456,25 @@ async def test_a_thread_that_was_busy_before_the_test_is_not_waited_for() -> Non
                     await run.result()
         finally:
             let_go.set()
+
+
+async def test_a_step_that_waits_for_a_thread_of_a_librarys_own_is_waited_for() -> None:
+    @activity
+    async def asks_a_library() -> str:
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[str] = loop.create_future()
+
+        def work() -> None:
+            threading.Event().wait(0.05)
+            loop.call_soon_threadsafe(answer.set_result, "answered")
+
+        threading.Thread(target=work, daemon=True).start()
+        return await answer
+
+    @workflow
+    def asks(ctx: Context) -> Flow[str]:
+        return (yield from ctx.step(asks_a_library))
+
+    async with Environment(workflows=[asks]) as env:
+        assert await (await env.start(asks)).result() == "answered"
+        assert env.now() == START
