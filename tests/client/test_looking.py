@@ -41,7 +41,7 @@ def a_record(status: Status, **given: Any) -> RunRecord:
         (a_record(Status.WAITING), "its children"),
         (a_record(Status.SCHEDULED, due_at=DUE), "its time, 2030-01-02 03:04:05 UTC"),
         (a_record(Status.RETRYING, due_at=DUE), "its next attempt, 2030-01-02 03:04:05 UTC"),
-        (a_record(Status.PENDING), "a worker that serves 'checkout' on queue 'default'"),
+        (a_record(Status.PENDING), "a worker that serves 'checkout@1' on queue 'default'"),
         (a_record(Status.BLOCKED), "code that follows its journal: see why it is blocked"),
         (a_record(Status.RUNNING), None),
         (a_record(Status.COMPLETED), None),
