@@ -12,6 +12,7 @@ Rules (DESIGN section 5, rule 16)
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Literal, TypeAlias, cast
 
 import msgspec
@@ -79,11 +80,12 @@ async def _reopen_of(record: RunRecord, storage: Storage, accept: Accept | None)
         if accepted and not _differs_in_arguments_alone(await storage.block(record.id)):
             verb = "retry(accept='arguments'), which is for arguments that differ and nothing else,"
             raise WrongState(record.id, record.status, verb)
-        return _reopen(record, _row(rows, Reopened(upto=_end(rows), accept=accepted)) if accepted else None)
+        accepting = Reopened(upto=_end(rows), accept=accepted)
+        return _reopen(record, _row(rows, accepting, await storage.now()) if accepted else None)
     if undo_began(rows) and record.reason != UNDO_FAILED:
         raise WrongState(record.id, record.status, "retry, once its undos have begun (start it anew instead),")
     cut = msgspec.structs.replace(_cut(rows, record), accept=accepted)
-    row = _row(rows, cut)
+    row = _row(rows, cut, await storage.now())
     children = [await _child(child, record, storage) for child in open_children([*rows, row])]
     return _reopen(record, row, tuple(child for child in children if child is not None))
 
@@ -107,8 +109,8 @@ def _reopen(record: RunRecord, row: Row | None, children: tuple[Reopen, ...] = (
     return Reopen(run_id=record.id, generation=record.generation, status=status, row=row, children=children)
 
 
-def _row(rows: Sequence[Row], reopened: Reopened) -> Row:
-    return Row(_end(rows), "reopened", "", rows[-1].at, msgspec.json.encode(reopened).decode())
+def _row(rows: Sequence[Row], reopened: Reopened, now: datetime) -> Row:
+    return Row(_end(rows), "reopened", "", max(now, rows[-1].at), msgspec.json.encode(reopened).decode())
 
 
 def _end(rows: Sequence[Row]) -> int:

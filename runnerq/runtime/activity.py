@@ -15,7 +15,7 @@ from runnerq.runtime.current import Current
 from runnerq.runtime.parts import Parts
 from runnerq.runtime.registry import Target
 from runnerq.runtime.steps import Again, Answered, Asking, CutOff, Failed, follow, limits_in
-from runnerq.runtime.telling import tell_attempt, tell_end
+from runnerq.runtime.telling import tell_attempt, tell_cut, tell_end
 
 
 class HeldActivity:
@@ -107,6 +107,9 @@ class HeldActivity:
         match followed:
             case Answered(text):
                 self._write(End(status="completed", result=text, cancel_requested=asked))
+            case Failed(error) if asked:
+                tell_cut(self._claimed, self._claimed.name, error)
+                self._write(End(status="cancelled", reason=self._cancel or None, cancel_requested=True))
             case Failed(error, exhausted):
                 status: Ended = "dead_letter" if exhausted else "failed"
                 self._write(

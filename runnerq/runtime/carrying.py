@@ -26,7 +26,7 @@ from runnerq.runtime.facts import StepFacts
 from runnerq.runtime.failing import sent_failure
 from runnerq.runtime.parts import Parts
 from runnerq.runtime.steps import Again, Answered, CutOff, Failed, follow
-from runnerq.runtime.telling import tell_attempt
+from runnerq.runtime.telling import tell_attempt, tell_cut
 from runnerq.runtime.turns import Unwritten
 from runnerq.workflow.commands import ATTEMPTED, SendSpec
 from runnerq.workflow.interpreter import Interpreter
@@ -191,7 +191,12 @@ class Carrying:
                 interpreter.answer(position, text, value, now)
             case Failed(error):
                 self._forget_failures(position)
-                interpreter.fail(position, error, now)
+                if position in interpreter.cutting:
+                    # What a step makes of being cancelled is no failure of the run.
+                    tell_cut(self._claimed, leaf.command.name, error)
+                    interpreter.interrupt(position, now)
+                else:
+                    interpreter.fail(position, error, now)
             case CutOff():
                 self._forget_failures(position)
                 interpreter.interrupt(position, now)

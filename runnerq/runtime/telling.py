@@ -21,6 +21,15 @@ def tell_attempt(claimed: Claimed, name: str, attempt: Attempt) -> None:
     )  # fmt: skip
 
 
+def tell_cut(claimed: Claimed, name: str, error: str) -> None:
+    """A step or activity that was cancelled has ended with this."""
+    failure = read(error)
+    log.warning(
+        "run %s of %s: %r was cancelled, and ended with %s: %s",
+        claimed.id, claimed.name, name, failure.type, failure.message,
+    )  # fmt: skip
+
+
 def tell_end(claimed: Claimed, end: End) -> None:
     """A run has ended; one that did not do what it was to do is told with its stack."""
     if end.error is not None:

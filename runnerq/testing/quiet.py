@@ -42,8 +42,11 @@ def _see(loop: Any, rested: asyncio.Future[None]) -> None:
     # What else ran in this turn has run, or stands behind this: with an empty queue there is nothing.
     if rested.done():
         return
-    # Copied at once: a thread may add to it meanwhile.
-    if all(handle._callback is _see for handle in tuple(loop._ready)):  # noqa: SLF001 - see the rules
+    try:
+        ready = tuple(loop._ready)  # noqa: SLF001 - see the rules
+    except RuntimeError:  # a thread has added to it meanwhile
+        ready = (None,)
+    if all(handle is not None and handle._callback is _see for handle in ready):  # noqa: SLF001 - see the rules
         rested.set_result(None)
     else:
         loop.call_soon(_see, loop, rested)

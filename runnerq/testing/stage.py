@@ -75,6 +75,7 @@ class Stage:
         self._heard = 0
         self._looked = 0
         self._mover: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._elsewhere = frozenset[int]()
         self._unsubscribe: Callable[[], None] | None = None
 
@@ -86,6 +87,7 @@ class Stage:
     def open(self) -> None:
         loop = asyncio.get_running_loop()
         check_loop(loop)
+        self._loop = loop
         self._elsewhere = busy_threads()
         self._unsubscribe = self.storage.subscribe(self._hear)
         self._mover = loop.create_task(self._move(loop), name="runnerq-test-clock")
@@ -110,6 +112,10 @@ class Stage:
     async def _wait(self, waiter: _Waiter[T]) -> T | None:
         if self._mover is None:
             raise ConfigurationError("this environment is not open: use `async with Environment(...) as env`")
+        if asyncio.get_running_loop() is not self._loop:
+            raise ConfigurationError(
+                "this environment was opened on another event loop: give the fixture and its test the same loop_scope"
+            )
         if self._mover.done():
             await self._mover
         self._waiters.append(waiter)

@@ -77,7 +77,9 @@ _FUNCTIONS: dict[CodeType, tuple[str, str]] = {
 # By id: a code object's own hash goes through all that it holds.
 _BY_ID = {id(code): found for code, found in _FUNCTIONS.items()}
 _LIBRARY = sys.stdlib_module_names | {"runnerq"}
-_ITS_OWN = frozenset({"importlib", "_frozen_importlib", "logging", "linecache", "traceback", "warnings", "inspect"})
+_ITS_OWN = frozenset(
+    {"importlib", "_frozen_importlib", "logging", "linecache", "traceback", "warnings", "inspect", "zoneinfo"}
+)
 """What may open files on its own account."""
 
 
@@ -94,7 +96,9 @@ class Traps:
             return call(*args, **kwargs)
         collects = gc.isenabled()
         gc.disable()
-        sys.setprofile(self._look)
+        # Held here: Python 3.11 keeps no reference of its own while it calls it.
+        look = self._look
+        sys.setprofile(look)
         try:
             return call(*args, **kwargs)
         finally:

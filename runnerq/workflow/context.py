@@ -190,6 +190,8 @@ class Context:
         On timeout SignalTimeout, or ``default`` if one is given; ``timeout=0`` polls and parks nothing. ``latest=True``
         takes the newest and drops older ones. A payload that does not fit is consumed and raises SignalPayloadError.
         """
+        if self._options.formerly:
+            raise UsageError("formerly= is for steps and children: wait for the old channel as well, with ctx.race")
         type_ = channel.type if isinstance(channel, Signal) else Any
         has_default = default is not _NO_DEFAULT
         seconds = None if timeout is None else to_seconds(timeout)

@@ -159,6 +159,8 @@ class Interpreter(Advance):
                     self._follow(row, asked, place, fed_at)
             except (msgspec.DecodeError, DecodingError) as error:
                 raise Blocked(f"row {row.place} of the journal cannot be read: {error}", error=error) from error
+        # Whoever opened the run again gave it its time anew.
+        self.began_at = max([self.began_at, *(row.at for row in rows if row.kind == "reopened")])
         recorder.place = max(recorder.place, rows[-1].place + 1)
         recorder.replaying = False
         self._pump()

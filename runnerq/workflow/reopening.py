@@ -63,6 +63,9 @@ def reopening(rows: Sequence[Row], error: str | None) -> Reopened:
     place = _place_of(read(error), [(row.place, failure) for row in fed if (failure := _failure(row)) is not None])
     if place is None:
         place = _last_if_failed(fed)
+    if place is None and read(error).retryable:
+        # It ended for used-up attempts, and names them no more: after ``from None``, say.
+        place = _last_used_up(fed)
     return Reopened(upto=end, anew=True) if place is None else Reopened(upto=place)
 
 
@@ -114,6 +117,15 @@ def _failure(row: Row) -> Failure | None:
     if row.kind != "failed" or row.value is None or not row.value.startswith("{"):
         return None
     return read(row.value)
+
+
+def _last_used_up(fed: Sequence[Row]) -> int | None:
+    """The last failure of used-up attempts."""
+    for row in reversed(fed):
+        failure = _failure(row)
+        if failure is not None and failure.retryable:
+            return row.place
+    return None
 
 
 def _last_if_failed(fed: Sequence[Row]) -> int | None:

@@ -1,11 +1,14 @@
-"""What a retried run does not get back: signals that were taken behind the cut, and time."""
+"""What a retried run gets back, and what not: time, and signals that were taken behind the cut."""
 
 from __future__ import annotations
+
+from datetime import timedelta
 
 import pytest
 
 from runnerq.errors import NonRetryableError, RunCancelled, RunFailed
 from runnerq.persistence.records import Status
+from runnerq.testing import Environment
 from runnerq.workflow.commands import Flow, Signal
 from runnerq.workflow.context import Context
 from runnerq.workflow.declare import activity, workflow
@@ -43,7 +46,7 @@ async def test_a_signal_that_was_taken_behind_the_failure_is_waited_for_again(pl
     await plain_stage.no_gaps(run.id)
 
 
-async def test_a_run_whose_deadline_has_passed_is_cancelled_when_it_is_retried(memory: Stage) -> None:
+async def test_the_timeout_of_a_workflow_counts_anew_from_its_retry() -> None:
     down = [True]
 
     @activity(retry=1)
@@ -57,12 +60,18 @@ async def test_a_run_whose_deadline_has_passed_is_cancelled_when_it_is_retried(m
         yield from ctx.step(works_later)
         return (yield from ctx.signal(WORDS))
 
-    async with memory.serving(order) as client:
-        run = await client.options(timeout=0.2).start(order)
-        with pytest.raises(RunFailed):
-            await run.result(timeout=SOON)
+    async with Environment(workflows=[order]) as env:
+        answered, silent = [await env.options(timeout=3600).start(order) for _ in range(2)]
+        for run in (answered, silent):
+            with pytest.raises(RunFailed):
+                await run.result()
+        await env.advance(timedelta(days=1))
         down.clear()
-        assert await client.retry(run.id)
+        for run in (answered, silent):
+            assert await env.retry(run.id)
+        await env.advance(timedelta(minutes=59))
+        await answered.send(WORDS, "in time")
+        assert await answered.result() == "in time"
         with pytest.raises(RunCancelled) as cancelled:
-            await run.result(timeout=SOON)
+            await silent.result()
     assert cancelled.value.reason == "timeout"

@@ -397,3 +397,32 @@ async def test_a_workflow_timeout_during_cleanup_adds_nothing(stage: Stage) -> N
 
     async with stage.serving(order) as client:
         assert await (await client.start(order)).result(timeout=SOON) == "timeout"
+
+
+@activity(retry=1)
+async def turns_its_cancel_into_an_error() -> None:
+    INSIDE[0].set()
+    try:
+        await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        raise ConnectionError("the driver was cut off") from None
+
+
+@workflow
+def has_such_a_step(ctx: Context) -> Flow[None]:
+    yield from ctx.step(turns_its_cancel_into_an_error)
+
+
+INSIDE: list[asyncio.Event] = []
+
+
+@pytest.mark.parametrize("target", [has_such_a_step, turns_its_cancel_into_an_error], ids=lambda fn: fn.__name__)
+async def test_a_step_that_makes_an_error_of_its_cancel_fails_nothing(stage: Stage, target: Any) -> None:
+    INSIDE[:] = [asyncio.Event()]
+    async with stage.serving(has_such_a_step, turns_its_cancel_into_an_error) as client:
+        run = await client.start(target)
+        await asyncio.wait_for(INSIDE[0].wait(), SOON)
+        assert await run.cancel("enough")
+        with pytest.raises(RunCancelled) as cancelled:
+            await run.result(timeout=SOON)
+    assert cancelled.value.reason == "enough"

@@ -460,3 +460,30 @@ async def test_a_terminated_run_is_over_at_once_and_its_step_is_cancelled(stage:
 async def test_a_run_that_is_not_there_cannot_be_terminated(stage: Stage) -> None:
     with pytest.raises(RunNotFound):
         await stage.client.terminate(new_run_id())
+
+
+async def test_a_failure_that_the_end_no_longer_names_is_tried_again_all_the_same(plain_stage: Stage) -> None:
+    @workflow
+    def hides_its_cause(ctx: Context) -> Flow[str]:
+        try:
+            return (yield from ctx.step(exhausted))
+        except ValueError:
+            yield from ctx.step(act, "tidy")
+            raise RuntimeError("no luck") from None
+
+    DOWN.add("exhausted")
+    async with plain_stage.serving(hides_its_cause, exhausted, act) as client:
+        run = await client.start(hides_its_cause)
+        with pytest.raises(RunFailed) as failed:
+            await run.result(timeout=SOON)
+        assert failed.value.status == "dead_letter"
+        DOWN.clear()
+        assert await client.retry(run.id)
+        assert await run.result(timeout=SOON) == "at last"
+
+
+@activity(retry=1)
+async def exhausted() -> str:
+    if "exhausted" in DOWN:
+        raise ValueError("again")
+    return "at last"

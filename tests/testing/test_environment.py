@@ -478,3 +478,8 @@ async def test_a_step_that_waits_for_a_thread_of_a_librarys_own_is_waited_for() 
     async with Environment(workflows=[asks]) as env:
         assert await (await env.start(asks)).result() == "answered"
         assert env.now() == START
+
+
+async def test_an_environment_that_was_opened_on_another_loop_says_so(env: Environment) -> None:
+    with pytest.raises(ConfigurationError, match="loop_scope"):
+        await asyncio.to_thread(asyncio.run, env.advance(timedelta(seconds=1)))

@@ -416,3 +416,8 @@ def test_times_of_any_zone_are_the_same_command() -> None:
 
     run: Drive = drive(until(UTC)).retake(until(timezone(timedelta(hours=5))))
     assert run.open == {"1": "sleep"}
+
+
+def test_a_wait_for_a_signal_takes_no_former_name() -> None:
+    with pytest.raises(UsageError, match="formerly= is for steps and children"):
+        Context().options(formerly="old").signal(GO)
