@@ -362,9 +362,10 @@ class HeldWorkflow:
         """What was asked for is on record: begin it."""
         self._carrying.begin(stopping=self._stopping)
         self._arm()
-        self._parts.attempts.tell_ended()
         if self._interpreter.recorder.rows or not self._carrying.runs:
             self._settle()
+        # Last: after a KeyboardInterrupt out of the workflow's code nothing more is done for this run.
+        self._parts.attempts.tell_ended()
 
     def _arm(self) -> None:
         """Keep the timer that a park would have kept, while something of it runs."""
