@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import json
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import AsyncIterator
@@ -38,12 +39,14 @@ async def server() -> AsyncIterator[str]:
         yield given
         return
     folder = Path("/var/lib/runnerq") if os.geteuid() == 0 else Path(tempfile.gettempdir())
-    postgres = EmbeddedPostgres(folder / f"bench-{os.getpid()}")
+    data = folder / f"bench-{os.getpid()}"
+    postgres = EmbeddedPostgres(data)
     dsn = await postgres.open()
     try:
         yield dsn
     finally:
         await postgres.close()
+        shutil.rmtree(data)
 
 
 @asynccontextmanager

@@ -20,9 +20,10 @@ import msgspec
 from runnerq.client.core import Core
 from runnerq.errors import ConfigurationError, WrongState
 from runnerq.persistence.protocol import Storage
-from runnerq.persistence.records import BlockRecord, Reopen, RunFilter, RunRecord, Status
+from runnerq.persistence.records import Reopen, RunFilter, RunRecord, Status
 from runnerq.workflow.forking import open_children
 from runnerq.workflow.journal import Reopened, Row
+from runnerq.workflow.recorder import differ_in_arguments_alone
 from runnerq.workflow.reopening import ARGUMENTS, effective, reopening, undo_began
 
 Accept: TypeAlias = Literal["arguments"]
@@ -77,24 +78,19 @@ async def _reopen_of(record: RunRecord, storage: Storage, accept: Accept | None)
         return _reopen(record, None)
     accepted = () if accept is None else (accept,)
     if record.status is Status.BLOCKED:
-        if accepted and not _differs_in_arguments_alone(await storage.block(record.id)):
+        if not accepted:
+            return _reopen(record, None)
+        block = await storage.block(record.id)
+        if block is None or not differ_in_arguments_alone(block.recorded, block.asked):
             verb = "retry(accept='arguments'), which is for arguments that differ and nothing else,"
             raise WrongState(record.id, record.status, verb)
-        accepting = Reopened(upto=_end(rows), accept=accepted)
-        return _reopen(record, _row(rows, accepting, await storage.now()) if accepted else None)
+        return _reopen(record, _row(rows, Reopened(upto=_end(rows), accept=accepted), await storage.now()))
     if undo_began(rows) and record.reason != UNDO_FAILED:
         raise WrongState(record.id, record.status, "retry, once its undos have begun (start it anew instead),")
     cut = msgspec.structs.replace(_cut(rows, record), accept=accepted)
     row = _row(rows, cut, await storage.now())
     children = [await _child(child, record, storage) for child in open_children([*rows, row])]
     return _reopen(record, row, tuple(child for child in children if child is not None))
-
-
-def _differs_in_arguments_alone(block: BlockRecord | None) -> bool:
-    """Whether the same is on record as is asked for, but for the digest of its arguments, which stands behind it."""
-    if block is None or block.recorded is None or block.asked is None:
-        return False
-    return block.recorded.rpartition(" (")[0] == block.asked.rpartition(" (")[0]
 
 
 def _cut(rows: Sequence[Row], record: RunRecord) -> Reopened:
