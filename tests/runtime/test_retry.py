@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
@@ -22,7 +23,7 @@ from runnerq.runtime.current import current
 from runnerq.workflow.commands import Flow, Signal
 from runnerq.workflow.context import Context
 from runnerq.workflow.declare import activity, workflow
-from tests.runtime.stage import SOON, Stage
+from tests.runtime.stage import SOON, Stage, Tapped
 
 WORD: Signal[str] = Signal("word", str)
 CALLS: list[str] = []
@@ -487,3 +488,36 @@ async def exhausted() -> str:
     if "exhausted" in DOWN:
         raise ValueError("again")
     return "at last"
+
+
+@activity
+async def endless_activity() -> None:
+    INSIDE[0].set()
+    try:
+        await asyncio.Event().wait()
+    finally:
+        INSIDE[1].set()
+
+
+INSIDE: list[asyncio.Event] = []
+
+
+class _Deaf(Tapped):
+    """A storage whose wake-ups nobody hears."""
+
+    def subscribe(self, hear: object) -> Callable[[], None]:
+        return lambda: None
+
+
+@pytest.mark.parametrize("deaf", [False, True], ids=["told", "not told"])
+async def test_a_terminated_activity_is_cancelled_whether_or_not_its_worker_is_told(
+    plain_stage: Stage, deaf: bool
+) -> None:
+    INSIDE[:] = [asyncio.Event(), asyncio.Event()]
+    worked_by = plain_stage.on(_Deaf(plain_stage.storage)) if deaf else plain_stage
+    async with worked_by.worker(endless_activity, poll_interval=0.05):
+        run = await plain_stage.client.start(endless_activity)
+        await asyncio.wait_for(INSIDE[0].wait(), SOON)
+        assert await plain_stage.client.terminate(run.id)
+        await asyncio.wait_for(INSIDE[1].wait(), SOON)
+    assert (await run.info()).reason == "terminated"
