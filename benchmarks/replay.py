@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import runnerq as rq
+from benchmarks.databases import Place
 from benchmarks.workflows import PAD, entries, trivial
 from runnerq.ids import new_run_id
 from runnerq.persistence.records import NewRun
@@ -21,10 +22,11 @@ RESUMED = 3
 """Times that each is resumed; the fastest counts, as what else runs on the machine only adds."""
 
 
-async def w7_replay(dsn: str, postmaster: int | None) -> dict[str, Any]:  # noqa: ARG001 - the shape of a workload
+async def w7_replay(place: Place) -> dict[str, Any]:
     """Milliseconds from a signal to the end of a workflow of so many entries, replayed from its journal."""
     result: dict[str, Any] = {}
     async with (
+        place.fresh() as dsn,
         rq.connect(dsn) as client,
         rq.Worker(client, workflows=[entries], activities=[trivial], cache=0),
     ):

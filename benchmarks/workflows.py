@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 
 import runnerq as rq
+from benchmarks.pickup import tell
 
 PAD = "x" * 80
 MARKS: list[float] = []
@@ -31,6 +33,48 @@ def sequence(ctx: rq.Context, count: int) -> rq.Flow[int]:
             MARKS.append(time.perf_counter())
         yield from ctx.step(trivial, i)
     MARKS.append(time.perf_counter())
+    return count
+
+
+@rq.activity
+async def telling(number: int) -> int:
+    tell()
+    return number
+
+
+@rq.workflow
+def told(ctx: rq.Context, number: int) -> rq.Flow[int]:
+    """One step, which tells that it runs."""
+    return (yield from ctx.step(telling, number))
+
+
+@rq.activity
+async def child(number: int) -> int:
+    return number
+
+
+@rq.workflow
+def parent(ctx: rq.Context, children: int) -> rq.Flow[int]:
+    numbers = yield from ctx.gather(ctx.child(child, i) for i in range(children))
+    return sum(numbers)
+
+
+@rq.activity(timeout=3600)
+async def held(number: int) -> int:
+    """It lasts."""
+    await asyncio.sleep(3000)
+    return number
+
+
+@rq.activity
+async def echo(text: str) -> str:
+    return text
+
+
+@rq.workflow
+def echoes(ctx: rq.Context, count: int) -> rq.Flow[int]:
+    for _ in range(count):
+        yield from ctx.step(echo, "x" * 196)
     return count
 
 

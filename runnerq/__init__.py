@@ -15,6 +15,7 @@ from runnerq.client.connect import connect
 from runnerq.client.handle import Handle
 from runnerq.client.history import Entry
 from runnerq.client.info import Page, RunInfo
+from runnerq.client.values import Depth, Event, Node, QueueInfo, Stats, WorkerInfo
 from runnerq.errors import (
     Cancelled,
     ChildCancelled,
@@ -46,9 +47,11 @@ from runnerq.errors import (
     UsageError,
     WrongState,
 )
-from runnerq.persistence.records import Priority, RunFilter, Status
+from runnerq.persistence.records import Aggregate, Group, Priority, RunFilter, Status
 from runnerq.retry import RetryPolicy
 from runnerq.runtime.current import Current, current
+from runnerq.runtime.dead_letters import DeadLetter
+from runnerq.runtime.retention import Retention
 from runnerq.runtime.worker import Worker
 from runnerq.serialization.failures import Failure
 from runnerq.workflow.commands import Command, Flow, Signal, Winner
@@ -56,6 +59,7 @@ from runnerq.workflow.context import ChildHandle, Context, Info
 from runnerq.workflow.declare import activity, workflow
 
 __all__ = [
+    "Aggregate",
     "Cancelled",
     "ChildCancelled",
     "ChildFailed",
@@ -65,21 +69,28 @@ __all__ = [
     "ConfigurationError",
     "Context",
     "Current",
+    "DeadLetter",
     "DecodingError",
+    "Depth",
     "DepthExceeded",
     "EncodingError",
     "Entry",
+    "Event",
     "Failure",
     "Flow",
+    "Group",
     "Handle",
     "Info",
     "KeyTaken",
+    "Node",
     "NonRetryableError",
     "NondeterminismError",
     "Page",
     "PayloadTooLarge",
     "Priority",
+    "QueueInfo",
     "ResultTimeout",
+    "Retention",
     "RetryPolicy",
     "RetryableError",
     "RunBlocked",
@@ -94,6 +105,7 @@ __all__ = [
     "Signal",
     "SignalPayloadError",
     "SignalTimeout",
+    "Stats",
     "Status",
     "StepError",
     "StepTimeout",
@@ -103,6 +115,7 @@ __all__ = [
     "UsageError",
     "Winner",
     "Worker",
+    "WorkerInfo",
     "WrongState",
     "activity",
     "connect",

@@ -155,15 +155,17 @@ class KeyTaken(RunnerQError):
 
 
 class WrongState(RunnerQError):
-    """The verb does not apply to a run in this state."""
+    """The verb does not apply to a run in this state. ``instead`` says what to do."""
 
-    __match_args__ = ("run_id", "status", "verb")
+    __match_args__ = ("run_id", "status", "verb", "instead")
 
-    def __init__(self, run_id: str, status: str, verb: str) -> None:
+    def __init__(self, run_id: str, status: str, verb: str, instead: str = "") -> None:
         self.run_id = run_id
         self.status = status
         self.verb = verb
-        super().__init__(f"run {run_id} is {status}: {verb} does not apply to it")
+        self.instead = instead
+        advice = f"; {instead}" if instead else ""
+        super().__init__(f"run {run_id} is {status}: {verb} does not apply to it{advice}")
 
 
 class RunFailed(RunnerQError):

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import click
 
+from runnerq.cli.dead import dead
 from runnerq.cli.demo.command import demo
 from runnerq.cli.deploys import check, export, replay
+from runnerq.cli.fleet import queue, stats, workers
+from runnerq.cli.looking import aggregate, count, tail, tree
 from runnerq.cli.repair import fork, retry, terminate
 from runnerq.cli.runs import cancel, history, listing, result, send, show, start
 from runnerq.cli.schema import migrate, version
 from runnerq.cli.shared import Commands
+from runnerq.cli.steer import delete, priority, reschedule, run_now
 from runnerq.cli.worker import worker
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -28,7 +32,8 @@ def main() -> None:
 
 
 for command in (
-    demo, worker, migrate, start, send, show, history, listing, result, cancel, terminate, retry, fork, export,
-    check, replay, version,
+    demo, worker, migrate, start, send, show, history, listing, count, aggregate, tree, result, cancel, terminate,
+    retry, run_now, reschedule, priority, fork, delete, export, dead, queue, workers, stats, tail, check, replay,
+    version,
 ):  # fmt: skip
     main.add_command(command)

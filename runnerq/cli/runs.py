@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import click
 import msgspec
 
+from runnerq.cli.filters import status_option, statuses, takes_filter
 from runnerq.cli.shared import (
     Database,
     Refused,
@@ -22,8 +22,9 @@ from runnerq.cli.shared import (
 )
 from runnerq.cli.shown import look
 from runnerq.client.client import Client
+from runnerq.client.info import Page, RunInfo
 from runnerq.errors import ResultTimeout
-from runnerq.persistence.records import RunFilter, Status
+from runnerq.persistence.records import Priority, RunFilter
 
 FOREVER = "forever"
 
@@ -58,6 +59,8 @@ wait_option = click.option(
 @click.argument("arguments", metavar="[JSON]...", nargs=-1, type=json_value)
 @click.option("--key", help="Idempotency key: one run for each.")
 @click.option("--queue", help="Queue to start it on.")
+@click.option("--delay", type=duration, metavar="DURATION", help="Start it so much later: 30s, 5m, 2h.")
+@click.option("--priority", type=click.Choice([each.name.lower() for each in Priority]), help="Who goes first.")
 @wait_option
 @output_option
 @takes_database
@@ -67,6 +70,8 @@ def start(
     arguments: tuple[Any, ...],
     key: str | None,
     queue: str | None,
+    delay: float | None,
+    priority: str | None,
     wait: Wait | None,
     output: str,
     database: Database,
@@ -79,7 +84,9 @@ def start(
         raise click.UsageError("--key is empty: leave it out to start a run without one")
 
     async def work(client: Client) -> None:
-        run = await client.options(key=key, queue=queue or None).start(name, *arguments)
+        rank = None if priority is None else Priority[priority.upper()]
+        options = client.options(key=key, queue=queue or None, delay=delay, priority=rank)
+        run = await options.start(name, *arguments)
         if not run.created:
             say(f"key {key!r} is held by this run, which was there before")
         if wait is None:
@@ -152,63 +159,37 @@ def history(run_id: str, generation: int | None, output: str, database: Database
     connected(database, work)
 
 
-def _pairs(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> Mapping[str, str] | None:
-    pairs = dict[str, str]()
-    for value in values:
-        name, equals, text = value.partition("=")
-        if not equals or not name:
-            raise click.BadParameter(f"{value!r} is not NAME=VALUE")
-        pairs[name] = text
-    return pairs or None
-
-
 @click.command("list")
-@click.option(
-    "--status", multiple=True, type=click.Choice([status.value for status in Status]), help="May be given repeatedly."
-)
-@click.option("--workflow", help="Name of the workflow or activity.")
-@click.option("--queue")
-@click.option("--key-prefix")
-@click.option("--metadata", multiple=True, metavar="NAME=VALUE", callback=_pairs, help="May be given repeatedly.")
+@status_option
+@takes_filter
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
 @click.option("--cursor", type=run_id, help="The 'next' of the page before.")
 @output_option
 @takes_database
 def listing(
-    *,
-    status: tuple[str, ...],
-    workflow: str | None,
-    queue: str | None,
-    key_prefix: str | None,
-    metadata: Mapping[str, str] | None,
-    limit: int,
-    cursor: str | None,
-    output: str,
-    database: Database,
+    *, status: tuple[str, ...], where: RunFilter, limit: int, cursor: str | None, output: str, database: Database
 ) -> None:
     """List runs, newest first."""
-    where = RunFilter(
-        status=tuple(Status(each) for each in status) or None,
-        workflow=workflow,
-        queue=queue,
-        key_prefix=key_prefix,
-        metadata=metadata,
-    )
+    wanted = msgspec.structs.replace(where, status=statuses(status))
 
     async def work(client: Client) -> None:
-        page = await client.list(where, limit, cursor)
-        if output == "json":
-            print_json(page)
-            return
-        from runnerq.cli.tables import console, runs_table  # noqa: PLC0415 - rich
-
-        console().print(runs_table(page.items))
-        if not page.items:
-            say("no runs")
-        if page.next is not None:
-            say(f"more: --cursor {page.next}")
+        print_page(await client.list(wanted, limit, cursor), output)
 
     connected(database, work)
+
+
+def print_page(page: Page[RunInfo], output: str) -> None:
+    """Some of a listing, and how to get the rest."""
+    if output == "json":
+        print_json(page)
+        return
+    from runnerq.cli.tables import console, runs_table  # noqa: PLC0415 - rich
+
+    console().print(runs_table(page.items))
+    if not page.items:
+        say("no runs")
+    if page.next is not None:
+        say(f"more: --cursor {page.next}")
 
 
 @click.command()

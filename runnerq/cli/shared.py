@@ -20,7 +20,7 @@ import click
 import msgspec
 
 from runnerq.client.client import Client
-from runnerq.client.connect import DSN_VARIABLE, connect
+from runnerq.client.connect import DIRECT_DSN_VARIABLE, DSN_VARIABLE, connect
 from runnerq.errors import (
     ConfigurationError,
     EncodingError,
@@ -38,6 +38,7 @@ from runnerq.ids import check_run_id
 T = TypeVar("T")
 
 SCHEMA_VARIABLE = "RUNNERQ_SCHEMA"
+POOLED_VARIABLE = "RUNNERQ_POOLED"
 INTERRUPTED = 130
 
 EXIT_CODES: tuple[tuple[type[RunnerQError], int], ...] = (
@@ -92,23 +93,40 @@ class Database(msgspec.Struct, frozen=True):
 
     dsn: str | None
     schema: str
+    direct_dsn: str | None = None
+    pooled: bool = False
 
     def client(self, *, migrate: bool = True) -> Client:
-        return connect(self.dsn, schema=self.schema, migrate=migrate)
+        return connect(
+            self.dsn, schema=self.schema, migrate=migrate, pooled=self.pooled, direct_dsn=self.direct_dsn or None
+        )
 
 
 def takes_database(command: Callable[..., T]) -> Callable[..., T]:
-    """Add ``--dsn`` and ``--schema``; the command gets them as ``database``."""
+    """Add ``--dsn``, ``--direct-dsn``, ``--pooled`` and ``--schema``; the command gets them as ``database``."""
 
     @click.option(
         "--dsn", envvar=DSN_VARIABLE, help="Postgres to use.  [env: RUNNERQ_DSN; default: embedded, in this folder]"
     )
     @click.option(
+        "--direct-dsn",
+        envvar=DIRECT_DSN_VARIABLE,
+        help="The same past a pooler, to hear wake-ups.  [env: RUNNERQ_DIRECT_DSN]",
+    )
+    @click.option(
+        "--pooled",
+        envvar=POOLED_VARIABLE,
+        is_flag=True,
+        help="The DSN leads to a pooler in transaction mode; PgBouncer is found out.  [env: RUNNERQ_POOLED]",
+    )
+    @click.option(
         "--schema", envvar=SCHEMA_VARIABLE, default="runnerq", show_default=True, help="Schema of the tables."
     )
     @functools.wraps(command)
-    def with_database(*args: Any, dsn: str | None, schema: str, **options: Any) -> T:
-        return command(*args, database=Database(dsn, schema), **options)
+    def with_database(
+        *args: Any, dsn: str | None, direct_dsn: str | None, pooled: bool, schema: str, **options: Any
+    ) -> T:
+        return command(*args, database=Database(dsn, schema, direct_dsn, pooled), **options)
 
     return with_database
 

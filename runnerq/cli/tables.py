@@ -4,6 +4,7 @@ at its top: import it where a table is printed."""
 from __future__ import annotations
 
 import sys
+from collections import deque
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
@@ -12,11 +13,13 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+from rich.tree import Tree
 
 from runnerq.cli.shown import Shown
 from runnerq.client.history import Entry
 from runnerq.client.info import RunInfo
-from runnerq.persistence.records import Status
+from runnerq.client.values import Node, QueueInfo, Stats, WorkerInfo
+from runnerq.persistence.records import Group, Status
 from runnerq.runtime.replaying import ReplayReport
 
 PLAIN_WIDTH = 140
@@ -175,3 +178,81 @@ def divergence_table(reports: Iterable[ReplayReport]) -> Table:
             report.line or "",
         )
     return table
+
+
+def queues_table(queues: Iterable[QueueInfo]) -> Table:
+    """One line a queue."""
+    table = _table("queue", "ready", "delayed", "running", "waiting", "blocked", "oldest ready", "workers", "paused")
+    for queue in queues:
+        counts = (queue.ready, queue.delayed, queue.running, queue.waiting, queue.blocked)
+        table.add_row(
+            queue.name,
+            *map(str, counts),
+            _time_or_nothing(queue.oldest_ready_at),
+            str(queue.workers),
+            Text(_time_or_nothing(queue.paused_at), "yellow"),
+        )
+    return table
+
+
+def workers_table(workers: Iterable[WorkerInfo]) -> Table:
+    """One line a worker."""
+    table = _table("id", "host", "pid", "state", "runs", "attempts", "stuck", "queues", "serves", "since")
+    for worker in workers:
+        state = "alive" if worker.alive else "left" if worker.left_at is not None else "gone"
+        table.add_row(
+            str(worker.id),
+            worker.host,
+            str(worker.pid),
+            Text(state, "green" if worker.alive else "dim" if state == "left" else "red"),
+            f"{worker.held}/{worker.slots}",
+            str(worker.running),
+            str(worker.stuck),
+            ", ".join(worker.queues),
+            ", ".join(worker.serves),
+            clock_text(worker.registered_at),
+        )
+    return table
+
+
+def depths_table(stats: Stats) -> Table:
+    """One line for what shares status, workflow, queue and priority."""
+    table = _table("status", "workflow", "queue", "priority", "count", "oldest ready")
+    for depth in stats.depths:
+        table.add_row(
+            Text(depth.status, STATUS_STYLES[depth.status]),
+            f"{depth.workflow}@{depth.version}" if depth.version else depth.workflow,
+            depth.queue,
+            depth.priority.name.lower(),
+            str(depth.count),
+            _time_or_nothing(depth.oldest_ready_at),
+        )
+    return table
+
+
+def groups_table(by: str, groups: Iterable[Group]) -> Table:
+    """One line a group."""
+    table = _table(by, "count")
+    for group in groups:
+        table.add_row(group.value, str(group.count))
+    return table
+
+
+def tree_of(top: Node) -> Tree:
+    """A run, with those that it started below it."""
+    tree = Tree(_leaf(top))
+    left = deque((tree, node) for node in top.children)
+    while left:
+        above, node = left.popleft()
+        branch = above.add(_leaf(node))
+        left.extend((branch, child) for child in node.children)
+    return tree
+
+
+def _leaf(node: Node) -> Text:
+    status = node.info.status
+    return Text.assemble(f"{_named(node.info)}  ", (status.value, STATUS_STYLES[status]), f"  {node.id}")
+
+
+def _time_or_nothing(at: datetime | None) -> str:
+    return "" if at is None else clock_text(at)

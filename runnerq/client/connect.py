@@ -12,27 +12,40 @@ if TYPE_CHECKING:
     from runnerq.persistence.embedded import EmbeddedPostgres
 
 DSN_VARIABLE = "RUNNERQ_DSN"
+DIRECT_DSN_VARIABLE = "RUNNERQ_DIRECT_DSN"
 
 
 def connect(
-    dsn: str | None = None, *, schema: str = "runnerq", migrate: bool = True, payload_limit: int = PAYLOAD_LIMIT
+    dsn: str | None = None,
+    *,
+    schema: str = "runnerq",
+    migrate: bool = True,
+    payload_limit: int = PAYLOAD_LIMIT,
+    pooled: bool = False,
+    direct_dsn: str | None = None,
 ) -> Client:
     """A client for Postgres; it connects when it is opened: ``async with connect(dsn) as client``.
 
     Without a DSN it is $RUNNERQ_DSN, else an embedded Postgres that the processes of this folder share; it keeps its
     data in ./.runnerq, as root under /var/lib/runnerq.
     ``migrate=False`` only checks the schema. A payload over ``payload_limit`` bytes is refused.
+
+    ``pooled=True`` says that the DSN leads to a pooler in transaction mode, such as PgBouncer; most are found out.
+    Wake-ups of other processes are then heard over ``direct_dsn``, the way to the server itself, which is also
+    $RUNNERQ_DIRECT_DSN if the DSN is $RUNNERQ_DSN; without one everything moves by polling.
     """
-    return Client.of(_Postgres(dsn, schema, migrate), payload_limit=payload_limit)
+    return Client.of(_Postgres(dsn, schema, migrate, pooled, direct_dsn), payload_limit=payload_limit)
 
 
 class _Postgres:
     """The storage of one client, made when it is opened."""
 
-    def __init__(self, dsn: str | None, schema: str, migrate: bool) -> None:
+    def __init__(self, dsn: str | None, schema: str, migrate: bool, pooled: bool, direct_dsn: str | None) -> None:
         self._dsn = dsn
         self._schema = schema
         self._migrate = migrate
+        self._pooled = pooled
+        self._direct_dsn = direct_dsn
         self._server: EmbeddedPostgres | None = None
         self._storage: Storage | None = None
 
@@ -40,9 +53,14 @@ class _Postgres:
         # Imported here and not above: asyncpg is most of the time that `import runnerq` would take.
         from runnerq.persistence.postgres import PostgresStorage  # noqa: PLC0415
 
-        dsn = self._dsn or os.environ.get(DSN_VARIABLE) or await self._embedded()
+        dsn, direct_dsn = self._dsn, self._direct_dsn
+        if not dsn and (dsn := os.environ.get(DSN_VARIABLE)):
+            direct_dsn = direct_dsn or os.environ.get(DIRECT_DSN_VARIABLE) or None
+        dsn = dsn or await self._embedded()
         try:
-            storage = PostgresStorage(dsn, schema=self._schema, migrate=self._migrate)
+            storage = PostgresStorage(
+                dsn, schema=self._schema, migrate=self._migrate, pooled=self._pooled, direct_dsn=direct_dsn
+            )
             await storage.open()
         except BaseException:
             await self._stop_server()

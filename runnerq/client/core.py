@@ -9,9 +9,11 @@ from typing import Any, Protocol, TypeVar, cast
 import msgspec
 
 from runnerq.client.history import Entry, entries_of
-from runnerq.client.hub import Hub
+from runnerq.client.hub import Hub, Stirs
 from runnerq.client.info import RunInfo, info_of
+from runnerq.client.options import checked_channel
 from runnerq.errors import (
+    DecodingError,
     ResultTimeout,
     RunCancelled,
     RunFailed,
@@ -25,7 +27,7 @@ from runnerq.persistence.protocol import Storage
 from runnerq.persistence.records import Ended, NewRun, NewSignal, Outcome, RunRecord, Sent, StartReply, Status
 from runnerq.serialization.codec import Codec
 from runnerq.serialization.failures import CannotRebuild, Failure, modules_snapshot, read, rebuild
-from runnerq.workflow.commands import Signal
+from runnerq.workflow.commands import Signal, channel_type
 
 T = TypeVar("T")
 
@@ -102,12 +104,35 @@ class Core:
 
     async def start(self, runs: Sequence[NewRun]) -> list[StartReply]:
         """Create these; sent again where the storage did not answer, which their ids make harmless."""
+        return await self._sent_again(lambda: self.storage.start(runs))
+
+    async def start_or_send(self, run: NewRun, signals: Sequence[tuple[Signal[Any] | str, Any]]) -> StartReply:
+        """Create this and send it the signals, or send them to the run that holds its key. Sent again as ``start`` is.
+
+        Raises RunFinished if the run found has ended: nothing is sent then.
+        """
+        what = f"to a run of {run.name}"
+        news = [
+            # Each has a dedup id: what is sent again counts once.
+            NewSignal(
+                run_id=run.id, channel=checked_channel(channel), value=self.payload(channel, value, what),
+                dedup=f"{run.id}:{nth}",
+            )
+            for nth, (channel, value) in enumerate(signals)
+        ]  # fmt: skip
+        reply, sent = await self._sent_again(lambda: self.storage.start_or_send(run, news))
+        # Of a run that this made, the signals came with it: it may have ended by the time that they are sent again.
+        if Sent.FINISHED in sent and not reply.created and not reply.refused:
+            raise RunFinished(reply.id, (await self.record(reply.id)).status)
+        return reply
+
+    async def _sent_again(self, send: Callable[[], Awaitable[T]]) -> T:
         for nth in range(1, START_TRIES):
             try:
-                return await self.storage.start(runs)
+                return await send()
             except StorageUnavailable:
                 await asyncio.sleep(START_AGAIN * nth)
-        return await self.storage.start(runs)
+        return await send()
 
     async def record(self, run_id: str) -> RunRecord:
         record = await self.storage.run(run_id)
@@ -135,12 +160,10 @@ class Core:
         return entries_of(journal, record.name)
 
     async def send(self, run_id: str, channel: Signal[Any] | str, value: Any, dedup: str | None) -> None:
-        name: object = channel.name if isinstance(channel, Signal) else channel
-        if not isinstance(name, str) or not name:
-            raise ValueError(f"a channel is a Signal or a non-empty str, not {channel!r}")
+        name = checked_channel(channel)
         if dedup == "":
             raise ValueError("a dedup id is a non-empty str: leave it out to count each send")
-        text = self.codec.encode(value, f"the signal {name!r} to run {run_id}")
+        text = self.payload(channel, value, f"to run {run_id}")
         [sent] = await self.storage.send([NewSignal(run_id=run_id, channel=name, value=text, dedup=dedup)])
         match sent:
             case Sent.UNKNOWN:
@@ -149,6 +172,18 @@ class Core:
                 raise RunFinished(run_id, (await self.record(run_id)).status)
             case Sent.SENT | Sent.DUPLICATE:
                 return
+
+    def payload(self, channel: Signal[Any] | str, value: Any, whither: str) -> str:
+        """What is sent. EncodingError or TypeError, naming channel and type, for a value that it cannot be."""
+        what = f"the signal {checked_channel(channel)!r} {whither}"
+        text = self.codec.encode(value, what)
+        type_ = channel_type(channel)
+        if type_ is not Any:
+            try:
+                self.codec.decode(text, type_, what)
+            except DecodingError as error:
+                raise TypeError(str(error)) from error
+        return text
 
     async def cancel(self, run_id: str, reason: str | None) -> bool:
         [sent] = await self.storage.cancel([run_id], reason)
@@ -210,6 +245,10 @@ class Core:
                     return found
                 if not await changes.next(None if until is None else until - clock()):
                     raise await self._late(run_id, timeout, what)
+
+    async def stirred(self, stirs: Stirs) -> None:
+        """Return when there may be something new for who follows everything."""
+        await stirs.next()
 
     async def _late(self, run_id: str, waited: float | None, what: str) -> ResultTimeout:
         status = (await self.record(run_id)).status

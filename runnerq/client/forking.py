@@ -9,8 +9,10 @@ Rules
 from __future__ import annotations
 
 from runnerq.client.core import Core
+from runnerq.client.reopening import UNDONE
 from runnerq.errors import WrongState
 from runnerq.ids import derived_run_id, new_run_id
+from runnerq.persistence.protocol import Storage
 from runnerq.persistence.records import NewRun, RunRecord
 from runnerq.workflow.forking import before_answer, forked, open_children
 from runnerq.workflow.reopening import undo_began
@@ -19,18 +21,20 @@ from runnerq.workflow.reopening import undo_began
 async def fork_of(record: RunRecord, position: str, core: Core) -> str:
     """Start the fork, and answer its id. ValueError for a position that the run's journal does not have."""
     if record.kind == "activity":
-        raise WrongState(record.id, record.status, "fork, which is for workflows,")
+        raise WrongState(record.id, record.status, "fork", "it is for workflows: start an activity anew")
     storage = core.storage
     journal = await storage.journal(record.id)
     whole = () if journal is None else journal.rows
     if undo_began(whole):
         # Its steps would count as done, and are undone.
-        raise WrongState(record.id, record.status, "fork, once its undos have begun (start it anew instead),")
+        raise WrongState(record.id, record.status, "fork", UNDONE)
     rows = before_answer(whole, position)
     now = await storage.now()
     fork_id = new_run_id()
     open_ = open_children(rows)
-    renewed = {child: derived_run_id(now, fork_id, "1", at) for child, at in open_.items()}
+    # A detached run is none of its children: the fork has it on record, and does not start it anew.
+    originals = {child: found for child in open_ if (found := await _child_of(record.id, child, storage)) is not None}
+    renewed = {child: derived_run_id(now, fork_id, "1", open_[child]) for child in originals}
     fork = NewRun(
         id=fork_id,
         kind=record.kind,
@@ -43,9 +47,14 @@ async def fork_of(record: RunRecord, position: str, core: Core) -> str:
         options=record.options,
         rows=forked(rows, renewed, now),
     )
-    children = [_child(await core.record(child), renewed[child], fork_id, at) for child, at in open_.items()]
+    children = [_child(found, renewed[child], fork_id, open_[child]) for child, found in originals.items()]
     await core.start([fork, *children])
     return fork_id
+
+
+async def _child_of(parent: str, run_id: str, storage: Storage) -> RunRecord | None:
+    record = await storage.run(run_id)
+    return record if record is not None and record.parent_id == parent else None
 
 
 def _child(original: RunRecord, new_id: str, fork_id: str, position: str) -> NewRun:

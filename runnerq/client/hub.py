@@ -25,6 +25,10 @@ FIRST_POLL = 0.5
 LAST_POLL = 5.0
 LOOK = 5.0
 """Seconds that a first look may take even if the timeout is shorter: ``timeout=0`` looks, and does not wait."""
+AFTER_A_WAKE = 0.1
+"""What commits while an older transaction is open can be seen only once that has ended: the first look may be early."""
+GATHER = 0.05
+"""Who follows everything looks so rarely at most, however many wakes come."""
 GROUP = 0.1
 """Polls due within so many seconds of each other are one query."""
 
@@ -93,6 +97,42 @@ class Changes:
         return True
 
 
+class Stirs:
+    """That something has changed, anywhere, as hints for who follows everything."""
+
+    __slots__ = ("_interval", "_stirred", "closed")
+
+    def __init__(self) -> None:
+        self.closed = False
+        self._stirred = asyncio.Event()
+        self._interval = FIRST_POLL
+
+    def stir(self) -> None:
+        self._stirred.set()
+
+    def close(self) -> None:
+        self.closed = True
+        self._stirred.set()
+
+    async def next(self) -> None:
+        """Return when there is a reason to look, a wake or an interval, or when nothing more will come."""
+        try:
+            async with asyncio.timeout(_jittered(self._interval)):
+                await self.heard()
+        except TimeoutError:
+            self._interval = min(LAST_POLL, self._interval * 2)
+            return
+        self._interval = AFTER_A_WAKE
+        if not self.closed:
+            await asyncio.sleep(GATHER)
+
+    async def heard(self) -> None:
+        """Return when a wake has come since the last call, or when nothing more will come."""
+        await self._stirred.wait()
+        if not self.closed:
+            self._stirred.clear()
+
+
 class Hub:
     """Everything that the handles of one client wait for."""
 
@@ -101,6 +141,7 @@ class Hub:
         self._awaited: dict[str, _Awaited] = {}
         self._woken: set[str] = set()
         self._watched: dict[str, set[Changes]] = {}
+        self._followers: set[Stirs] = set()
         self._stirred = asyncio.Event()
         self._next_scan = 0.0
         self._loop: asyncio.Task[None] | None = None
@@ -133,9 +174,21 @@ class Hub:
             if not watching:
                 del self._watched[run_id]
 
+    @contextmanager
+    def everything(self) -> Iterator[Stirs]:
+        """All changes from now on."""
+        stirs = Stirs()
+        self._followers.add(stirs)
+        try:
+            yield stirs
+        finally:
+            self._followers.discard(stirs)
+
     async def close(self) -> None:
-        """End all waiting; those who wait get a StorageUnavailable."""
+        """End all waiting; those who wait for a run get a StorageUnavailable."""
         self._unsubscribe()
+        for stirs in self._followers:
+            stirs.close()
         if self._loop is not None:
             self._loop.cancel()
             await asyncio.wait({self._loop})
@@ -163,6 +216,8 @@ class Hub:
             waiter.exception()
 
     def _hear(self, wake: Wake) -> None:
+        for stirs in self._followers:
+            stirs.stir()
         if wake.many_runs:
             self._woken.update(self._awaited)
             watched: Iterable[str] = self._watched

@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from runnerq.errors import DecodingError
 from runnerq.persistence.records import Priority, RunRecord, Status, served_name
 from runnerq.serialization.failures import Failure, read
 from runnerq.workflow.journal import Started
@@ -69,8 +70,8 @@ def info_of(record: RunRecord) -> RunInfo:
         ended_at=record.ended_at,
         waiting_for=waiting_for(record),
         parked_at=record.parked_at,
-        metadata={} if record.metadata is None else msgspec.json.decode(record.metadata, type=dict[str, str]),
-        error=None if record.error is None else read(record.error),
+        metadata=_metadata(record.metadata),
+        error=_error(record.error),
         reason=record.reason,
         cancel_requested=record.cancel_requested,
     )
@@ -85,6 +86,8 @@ def waiting_for(record: RunRecord) -> str | None:
         case Status.RETRYING:
             return f"its next attempt, {due}"
         case Status.PENDING:
+            if record.kind == "workflow" and not record.version:
+                return f"a worker that registers {record.name!r}: none has so far"
             served = served_name(record.kind, record.name, record.version)
             return f"a worker that serves {served!r} on queue {record.queue!r}"
         case Status.BLOCKED:
@@ -114,4 +117,28 @@ def _time(at: datetime) -> str:
 
 
 def _build(started: str | None) -> str | None:
-    return None if started is None else msgspec.json.decode(started, type=Started).build
+    """None as well where other rules than ours have written it: a list must show the run beside the others."""
+    if started is None:
+        return None
+    try:
+        return msgspec.json.decode(started, type=Started).build
+    except msgspec.DecodeError:
+        return None
+
+
+def _metadata(text: str | None) -> Mapping[str, str]:
+    if text is None:
+        return {}
+    try:
+        return msgspec.json.decode(text, type=dict[str, str])
+    except msgspec.DecodeError:
+        return {}
+
+
+def _error(text: str | None) -> Failure | None:
+    if text is None:
+        return None
+    try:
+        return read(text)
+    except DecodingError:
+        return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, get_args
 
@@ -11,7 +11,7 @@ import msgspec
 from runnerq.errors import ConfigurationError
 from runnerq.persistence.records import OnDuplicate, Priority
 from runnerq.retry import RetryPolicy, seconds
-from runnerq.workflow.commands import LONGEST
+from runnerq.workflow.commands import LONGEST, Signal
 from runnerq.workflow.declare import check_name
 from runnerq.workflow.given import checked_key, checked_metadata, checked_time
 
@@ -28,15 +28,16 @@ class StartOptions(msgspec.Struct, frozen=True):
     timeout: float | None = None
     retry: RetryPolicy | None = None
     metadata: Mapping[str, str] | None = None
+    signals: tuple[tuple[Signal[Any] | str, Any], ...] | None = None
 
     def over(self, below: StartOptions) -> StartOptions:
         """These, and those of ``below`` where these say nothing."""
         mine = {name: value for name in self.__struct_fields__ if (value := getattr(self, name)) is not None}
         return _consistent(msgspec.structs.replace(below, **mine))
 
-    def stored(self) -> str | None:
-        """What the worker reads of them, JSON text; None if nothing was given."""
-        given: dict[str, Any] = {}
+    def stored(self, **more: Any) -> str | None:
+        """What the worker reads of them and of ``more``, JSON text; None if nothing was given."""
+        given: dict[str, Any] = more
         if self.timeout is not None:
             given["timeout"] = self.timeout
         if self.retry is not None:
@@ -58,6 +59,7 @@ def checked_options(
     timeout: float | timedelta | None,
     retry: RetryPolicy | int | None,
     metadata: Mapping[str, str] | None,
+    signals: Iterable[tuple[Signal[Any] | str, Any]] | None,
 ) -> StartOptions:
     """The options as given by a caller. ValueError or ConfigurationError say which of them cannot be."""
     if key is not None:
@@ -66,19 +68,42 @@ def checked_options(
         raise ConfigurationError(f"on_duplicate={on_duplicate!r} is not one of {', '.join(get_args(OnDuplicate))}")
     if queue is not None:
         check_name(queue, "queue=")
-    if priority is not None and priority not in set(Priority):
-        raise ConfigurationError(f"priority={priority!r} is not a Priority: CRITICAL, HIGH, NORMAL or LOW")
     return StartOptions(
         key=key,
         on_duplicate=on_duplicate,
-        priority=None if priority is None else int(Priority(priority)),
+        priority=None if priority is None else checked_priority(priority),
         queue=queue,
         delay=None if delay is None else _bounded(seconds(delay, "delay=")),
         at=None if at is None else checked_time(at),
         timeout=None if timeout is None else _some_time(timeout),
         retry=None if retry is None else RetryPolicy.of(retry),
         metadata=None if metadata is None else checked_metadata(metadata),
+        signals=None if signals is None else _signals(signals),
     )
+
+
+def checked_channel(channel: object) -> str:
+    """The name of a channel. ValueError for what is none."""
+    name = channel.name if isinstance(channel, Signal) else channel
+    if not isinstance(name, str) or not name:
+        raise ValueError(f"a channel is a Signal or a non-empty str, not {channel!r}")
+    return name
+
+
+def checked_priority(priority: object) -> int:
+    """A priority's number. ConfigurationError for what is none."""
+    if isinstance(priority, bool) or not isinstance(priority, int) or priority not in set(Priority):
+        raise ConfigurationError(f"priority={priority!r} is not a Priority: CRITICAL, HIGH, NORMAL or LOW")
+    return int(priority)
+
+
+def _signals(signals: Iterable[Any]) -> tuple[tuple[Signal[Any] | str, Any], ...]:
+    given = tuple(signals)
+    for each in given:
+        if not isinstance(each, tuple) or len(each) != len(("channel", "value")):
+            raise ConfigurationError(f"signals= takes pairs of a channel and a value, not {each!r}")
+        checked_channel(each[0])
+    return given
 
 
 def _consistent(options: StartOptions) -> StartOptions:

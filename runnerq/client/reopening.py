@@ -1,4 +1,4 @@
-"""Opening runs again that ended badly or are blocked: what ``retry`` asks the storage for.
+"""Opening runs again that ended badly or are blocked: what ``retry`` and ``redrive`` ask the storage for.
 
 Rules (DESIGN section 5, rule 16)
 - The journal is cut at the failure that the run ended with: that answer and what came after it stay in history and are
@@ -11,7 +11,7 @@ Rules (DESIGN section 5, rule 16)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from typing import Literal, TypeAlias, cast
 
@@ -28,6 +28,7 @@ from runnerq.workflow.reopening import ARGUMENTS, effective, reopening, undo_beg
 
 Accept: TypeAlias = Literal["arguments"]
 
+UNDONE = "it has undone what it did (its undos have begun): start it anew instead"
 OPENABLE = (Status.FAILED, Status.DEAD_LETTER, Status.BLOCKED)
 UNDO_FAILED = "undo_failed"
 PAGE = 200
@@ -50,7 +51,50 @@ async def retry_all(core: Core, where: RunFilter, accept: Accept | None) -> int:
     """Open all runs that fit and can be opened again; how many were."""
     if where.status is None:
         where = msgspec.structs.replace(where, status=OPENABLE)
-    opened, before = 0, None
+    opened = 0
+    async for reopen in _reopens(core, where, accept):
+        opened += await core.storage.reopen(reopen)
+    return opened
+
+
+async def redrive_one(core: Core, run_id: str) -> int:
+    """Open a dead letter again: 1, or 0 if somebody else was faster."""
+    return int(await core.storage.reopen(await _redriven(core, run_id)))
+
+
+async def redrive_all(core: Core, where: RunFilter) -> int:
+    """Open all dead letters that fit and can be opened again; how many were."""
+    return await retry_all(core, _dead_letters(where), None)
+
+
+async def count_redriven(core: Core, which: str | RunFilter) -> int:
+    """How many dead letters would be opened; nothing is changed."""
+    if isinstance(which, str):
+        await _redriven(core, which)
+        return 1
+    count = 0
+    async for _ in _reopens(core, _dead_letters(which), None):
+        count += 1
+    return count
+
+
+async def _redriven(core: Core, run_id: str) -> Reopen:
+    record = await core.record(run_id)
+    if record.status is not Status.DEAD_LETTER:
+        instead = "retry is for it" if record.status in OPENABLE else "it is no dead letter"
+        raise WrongState(record.id, record.status, "redrive", instead)
+    return await reopen_of(record, core.storage, None)
+
+
+def _dead_letters(where: RunFilter) -> RunFilter:
+    if where.status not in (None, (Status.DEAD_LETTER,)):
+        raise ConfigurationError(f"redrive() is for dead letters: leave status={where.status!r} out, or use retry()")
+    return msgspec.structs.replace(where, status=(Status.DEAD_LETTER,))
+
+
+async def _reopens(core: Core, where: RunFilter, accept: Accept | None) -> AsyncIterator[Reopen]:
+    """What opens each run that fits and can be opened again, newest first."""
+    before = None
     while records := await core.storage.list_runs(where, PAGE, before):
         before = records[-1].id
         for record in records:
@@ -58,18 +102,19 @@ async def retry_all(core: Core, where: RunFilter, accept: Accept | None) -> int:
                 reopen = await reopen_of(record, core.storage, accept)
             except WrongState:
                 continue
-            opened += await core.storage.reopen(reopen)
-    return opened
+            yield reopen
 
 
 async def reopen_of(record: RunRecord, storage: Storage, accept: Accept | None) -> Reopen:
     """What opens this run again. WrongState if nothing does."""
     if record.status not in OPENABLE:
-        raise WrongState(record.id, record.status, "retry")
+        went = "start it anew, or fork it" if record.status.ended else "it is open, and goes on by itself"
+        raise WrongState(record.id, record.status, "retry", went)
     return await _reopen_of(record, storage, accept)
 
 
 async def _reopen_of(record: RunRecord, storage: Storage, accept: Accept | None) -> Reopen:
+    await _check_key(record, storage)
     if record.kind == "activity":
         return _reopen(record, None)
     journal = await storage.journal(record.id)
@@ -86,7 +131,7 @@ async def _reopen_of(record: RunRecord, storage: Storage, accept: Accept | None)
             raise WrongState(record.id, record.status, verb)
         return _reopen(record, _row(rows, Reopened(upto=_end(rows), accept=accepted), await storage.now()))
     if undo_began(rows) and record.reason != UNDO_FAILED:
-        raise WrongState(record.id, record.status, "retry, once its undos have begun (start it anew instead),")
+        raise WrongState(record.id, record.status, "retry", UNDONE)
     cut = msgspec.structs.replace(_cut(rows, record), accept=accepted)
     row = _row(rows, cut, await storage.now())
     children = [await _child(child, record, storage) for child in open_children([*rows, row])]
@@ -122,5 +167,15 @@ async def _child(run_id: str, parent: RunRecord, storage: Storage) -> Reopen | N
     try:
         return await _reopen_of(record, storage, None)
     except WrongState as refused:
-        verb = f"retry (its child {refused.run_id} has undone what it did: fork this run from an entry before it)"
-        raise WrongState(parent.id, parent.status, verb) from refused
+        instead = f"its child {record.id} ({record.status}) would go on with it, and cannot: {refused.instead}"
+        raise WrongState(parent.id, parent.status, "retry", f"{instead}; or fork this run from before it") from refused
+
+
+async def _check_key(record: RunRecord, storage: Storage) -> None:
+    """WrongState for a run that could not begin because another held its key, while that is still so."""
+    if record.key is None or record.started_at is not None or record.status is not Status.FAILED:
+        return
+    holder = await storage.by_key(record.name, record.key)
+    if holder not in (None, record.id):
+        instead = f"run {holder} holds its key {record.key!r} of {record.name}: delete that run, or use another key"
+        raise WrongState(record.id, record.status, "retry", instead)

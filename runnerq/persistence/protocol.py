@@ -19,28 +19,38 @@ from datetime import datetime
 from typing import Protocol
 
 from runnerq.persistence.records import (
+    Aggregate,
     Ask,
     BlockRecord,
+    Changed,
     Claim,
     ClaimRequest,
     Definition,
+    Details,
+    GroupBy,
     Inbox,
     Journal,
+    Load,
     Mail,
     NewRun,
     NewSignal,
     Outcome,
     Pulse,
+    QueueRecord,
     Reaped,
     Registered,
     Reopen,
+    Retained,
     RunFilter,
     RunRecord,
     Sent,
     StartReply,
+    Stats,
+    Tail,
     Turn,
     Verdict,
     Wake,
+    WorkerRecord,
     WorkerRow,
 )
 
@@ -57,7 +67,15 @@ class Runs(Protocol):
         ``allow_reuse_on_failure`` does so only where the holder ended as failed, dead_letter or cancelled, else answers
         it, ``refused``. A key given twice in one call is the first one's. Repeating a start with the same ids is
         harmless (``created`` is True for the id's own run whenever the given id is the one that stands). ``rows`` are
-        written with the run that they came with, and only when it is created.
+        written with the run that they came with, and only when it is created. A child whose parent is not open, and
+        not of the same call, is not created: the answer is its own id, ``refused``.
+        """
+        ...
+
+    async def start_or_send(self, run: NewRun, signals: Sequence[NewSignal]) -> tuple[StartReply, list[Sent]]:
+        """``start``, and the signals to the run that stands, in one commit; their own ``run_id`` counts for nothing.
+
+        If that run has ended, nothing is kept, and each answer is FINISHED; if it is refused, nothing is sent.
         """
         ...
 
@@ -116,6 +134,49 @@ class Runs(Protocol):
     async def terminate(self, run_ids: Sequence[str]) -> list[Sent]:
         """End open runs at once, in order, as cancelled for the reason ``terminated``, whoever holds them: what a
         holder still writes is LOST. Each tells its parent. Runs that have ended answer FINISHED."""
+        ...
+
+    async def run_now(self, run_id: str) -> Changed:
+        """Make a delayed run, or one between two attempts, ready now; the next attempt of a parked run's step is due
+        now. A run that is ready or running is UNCHANGED; any other, a plain sleep above all, is REFUSED."""
+        ...
+
+    async def reschedule(self, run_id: str, at: datetime) -> Changed:
+        """Have a pending run become due at another time, before its first attempt or its next; one in the past is kept
+        for its rank. A run that is not pending is REFUSED."""
+        ...
+
+    async def set_priority(self, run_id: str, priority: int) -> Changed:
+        """Change the priority of an open run, and its rank with it. A run that has ended is REFUSED."""
+        ...
+
+    async def delete(self, run_id: str) -> Changed:
+        """Delete a run that has ended, with its whole tree, in small transactions. REFUSED for a run that has a parent,
+        is open, or has an open descendant; a tree that is being deleted can no longer be opened again, and its keys are
+        free. A deletion that is broken off is finished by ``purge``."""
+        ...
+
+    async def retain(self, completed: float | None, failed: float | None, limit: int) -> Retained:
+        """Look once over the next ``limit`` runs (one shared cursor for the whole fleet) for trees to be deleted, and
+        mark them: whose root ended longer ago than so many seconds (``completed`` also for cancelled ones, ``failed``
+        also for dead letters; None: never), with no descendant that is open."""
+        ...
+
+    async def purge(self, limit: int) -> int:
+        """Delete up to ``limit`` runs of trees that are marked, the root last, in one transaction; how many it was."""
+        ...
+
+    async def pause(self, queue: str) -> bool:
+        """Have no run of this queue claimed, by any worker, until ``resume``; whether that changed anything."""
+        ...
+
+    async def resume(self, queue: str) -> bool:
+        """End a pause; whether there was one."""
+        ...
+
+    async def adopt(self, definitions: Sequence[Definition], limit: int) -> int:
+        """Give runs that were started by name, while nobody knew the name, the kind and highest version that these say;
+        how many it was. Such a run has version 0, is served as ``name@?``, and goes to the queue it was given."""
         ...
 
     async def release(self, worker_id: int, held: Sequence[int]) -> int:
@@ -191,8 +252,33 @@ class Reads(Protocol):
         ``after``. It costs what is open, not what has ended."""
         ...
 
-    async def definitions(self, name: str) -> list[Definition]:
-        """What is known under this name, highest version first."""
+    async def definitions(self, name: str | None = None) -> list[Definition]:
+        """What is known under this name, highest version first; of all names, by name, if none is given."""
+        ...
+
+    async def count_runs(self, where: RunFilter, cap: int) -> int:
+        """How many runs fit; it stops at ``cap``."""
+        ...
+
+    async def aggregate(self, where: RunFilter, by: GroupBy, cap: int) -> Aggregate:
+        """The runs that fit, counted by a value; of the newest ``cap`` runs only."""
+        ...
+
+    async def stats(self) -> Stats:
+        """What is open, counted exactly, and who works."""
+        ...
+
+    async def queues(self) -> list[QueueRecord]:
+        """The queues, by name."""
+        ...
+
+    async def workers(self) -> list[WorkerRecord]:
+        """The workers that are on record (a day after their end they are not), those that live first."""
+        ...
+
+    async def events(self, after: str | None, limit: int) -> Tail:
+        """What happened behind the cursor, oldest first, never missing what commits late; None: from now on.
+        ValueError for a cursor that is none."""
         ...
 
     async def now(self) -> datetime:
@@ -214,9 +300,11 @@ class Heart(Protocol):
 
     async def open(self) -> None: ...
 
-    async def beat(self, worker_id: int) -> Pulse:
+    async def beat(self, worker_id: int, load: Load, details: Sequence[Details]) -> Pulse:
         """Say that the worker lives; hear which of its runs have mail. The first beat names this connection in the
-        worker's row, so that others can see when it is gone."""
+        worker's row, so that others can see when it is gone. Details of a run that this token no longer holds, or whose
+        row somebody holds, are left out; the reply names the latter, whose details are to be sent again. After an
+        error it may be called again: a connection that is lost is replaced, one that can be used is kept."""
         ...
 
     async def close(self) -> None: ...

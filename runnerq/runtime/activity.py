@@ -10,18 +10,33 @@ import msgspec
 
 from runnerq.errors import DecodingError, StorageRefused
 from runnerq.persistence.records import Arrival, Ask, Back, Claimed, End, Ended, Inbox, Move, Stuck, Turn, Verdict
-from runnerq.runtime.attempts import Call, Result, Running
 from runnerq.runtime.current import Current
+from runnerq.runtime.dead_letters import Dead, hook_run
 from runnerq.runtime.parts import Parts
 from runnerq.runtime.registry import Target
-from runnerq.runtime.steps import Again, Answered, Asking, CutOff, Failed, follow, limits_in
+from runnerq.runtime.results import Call, Result, Running
+from runnerq.runtime.steps import Again, Answered, Asking, CutOff, Failed, PutOff, follow, limits_in
 from runnerq.runtime.telling import tell_attempt, tell_cut, tell_end
+from runnerq.workflow.options import DEFAULTS
+
+
+class _Lazily:
+    """Text for an error message, made only if it is needed."""
+
+    __slots__ = ("_claimed", "_what")
+
+    def __init__(self, what: str, claimed: Claimed) -> None:
+        self._what = what
+        self._claimed = claimed
+
+    def __str__(self) -> str:
+        return f"the {self._what} of activity {self._claimed.name!r}, run {self._claimed.id}"
 
 
 class HeldActivity:
     """One claimed activity run."""
 
-    __slots__ = ("_asking", "_cancel", "_claimed", "_parts", "_running", "_target", "run_id", "token")
+    __slots__ = ("_asking", "_cancel", "_claimed", "_current", "_parts", "_running", "_target", "run_id", "token")
 
     def __init__(self, claimed: Claimed, target: Target, parts: Parts) -> None:
         self.run_id = claimed.id
@@ -32,27 +47,29 @@ class HeldActivity:
         self._running: Running | None = None
         self._cancel = claimed.cancel
         self._asking: Asking | None = None
+        self._current: Current | None = None
 
     def begin(self) -> None:
         claimed, target, parts = self._claimed, self._target, self._parts
         if claimed.cancel is not None:
             self._write(End(status="cancelled", reason=claimed.cancel or None, cancel_requested=True))
             return
-        options: Mapping[str, Any] = {} if claimed.options is None else msgspec.json.decode(claimed.options)
         last = claimed.attempts[0] if claimed.attempts else None
-        limits = limits_in(options, target.fn)
+        if claimed.options is None:
+            limits = parts.facts.of(target.fn, DEFAULTS).limits
+        else:
+            options: Mapping[str, Any] = msgspec.json.decode(claimed.options)
+            limits = limits_in(options, target.fn)
         self._asking = asking = Asking(
             position="",
             name=claimed.name,
-            what=f"the result of activity {claimed.name!r}, run {claimed.id}",
+            what=_Lazily("result", claimed),
             type=target.signature.returns,
             failures=0 if last is None else last.number,
             limits=limits,
         )
         try:
-            args, kwargs = parts.codec.decode_call(
-                claimed.input, target.signature, f"the input of activity {claimed.name!r}, run {claimed.id}"
-            )
+            args, kwargs = parts.codec.decode_call(claimed.input, target.signature, _Lazily("input", claimed))
         except DecodingError as error:
             self._write(Stuck(message=str(error), build=parts.build, position=""))
             return
@@ -68,9 +85,12 @@ class HeldActivity:
             metadata={} if claimed.metadata is None else msgspec.json.decode(claimed.metadata),
             timeout=timeout,
             clock=parts.time.now,
-            client=parts.client,
             is_async=target.signature.is_async,
+            claimed=claimed,
+            means=parts.means,
+            before=None if last is None else last.details,
         )
+        self._current = current
         call = Call(target.fn, args, kwargs, target.signature.is_async, timeout, current)
         self._running = parts.attempts.start(call, self._ended)
         parts.attempts.tell_ended()
@@ -96,14 +116,19 @@ class HeldActivity:
         if self._running is not None:
             self._running.cancel("the run was lost")
             self._running = None
+            self._parts.beats.forget(self.run_id, "")
 
     def _ended(self, result: Result) -> None:
-        if self._running is None or self._asking is None:
+        current, asking = self._current, self._asking
+        if self._running is None or asking is None or current is None:
             return
         self._running = None
         parts = self._parts
         asked = self._cancel is not None
-        followed = follow(result, self._asking, parts.codec, parts.modules, parts.time.now(), parts.chance)
+        parts.beats.forget(self.run_id, "")
+        if current.said is not None or current.before is not None:
+            asking = msgspec.structs.replace(asking, details=current.said or current.before)
+        followed = follow(result, asking, parts.codec, parts.modules, parts.time.now, parts.chance)
         match followed:
             case Answered(text):
                 self._write(End(status="completed", result=text, cancel_requested=asked))
@@ -122,6 +147,8 @@ class HeldActivity:
                     tell_attempt(self._claimed, self._claimed.name, attempt)
                     turn = self._made(Back(due_at=attempt.next_at))
                     self._submit(msgspec.structs.replace(turn, attempts=(attempt,)))
+            case PutOff():
+                self._write(Back())
             case CutOff():
                 self._write(End(status="cancelled", reason=self._cancel or None, cancel_requested=True))
             case _:
@@ -129,10 +156,22 @@ class HeldActivity:
 
     def _made(self, move: Move) -> Turn:
         claimed = self._claimed
-        return Turn(run_id=self.run_id, token=self.token, seen=claimed.seen, generation=claimed.generation, move=move)
+        return Turn(
+            run_id=self.run_id,
+            token=self.token,
+            seen=claimed.seen,
+            generation=claimed.generation,
+            move=move,
+            has_parent=claimed.parent_id is not None,
+        )
 
     def _write(self, move: Move) -> None:
-        self._submit(self._made(move))
+        turn = self._made(move)
+        if isinstance(move, End) and move.status == "dead_letter":
+            hook = self._target.declaration.on_dead_letter
+            told = hook_run(hook, Dead.of(self._claimed), move, self._parts.codec)
+            turn = msgspec.structs.replace(turn, children=told)
+        self._submit(turn)
 
     def _submit(self, turn: Turn) -> None:
         self._parts.writer.submit(turn, partial(self._written, turn.move))
@@ -144,6 +183,6 @@ class HeldActivity:
             return
         if isinstance(move, Back) and move.due_at is not None:
             parts.expect(parts.time.until(move.due_at))
-        if isinstance(move, End) and answer is Verdict.DONE:
+        if isinstance(move, End) and move.error is not None and answer is Verdict.DONE:
             tell_end(self._claimed, move)
         parts.released(self)

@@ -12,6 +12,8 @@ Rules
   What it does after its timeout changes nothing; after a cancel, an answer of its own is its result.
 - A sync function cannot be stopped. Past its timeout it is TimedOut at once, and its thread is on its own; after a
   cancel it is waited for, and hears of it from ``heartbeat``.
+- Nothing is begun where ``may_begin`` says no, which is asked right before a function is called, in threads too. It is
+  told as NotBegun, and not before what ``may_begin`` has brought about with ``call_soon``.
 - An asyncio.CancelledError that nobody here asked for, SystemExit, GeneratorExit and StopIteration are results like any
   other exception. A KeyboardInterrupt is none: ``fail`` is told, and ``ended`` never is.
 - The tasks are held here and not in a TaskGroup: one that refuses to end must not hold up the others' end, and the
@@ -24,68 +26,35 @@ import asyncio
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from contextvars import Context, copy_context
 from functools import partial
-from typing import Any, Protocol, TypeAlias
+from typing import Any
 
 import msgspec
 
 from runnerq.errors import Cancelled
 from runnerq.runtime.callbacks import Fail, log, report
-from runnerq.runtime.current import CURRENT, Current
+from runnerq.runtime.current import CURRENT
 from runnerq.runtime.deadlines import Deadlines
-from runnerq.runtime.threads import Lent, Threads
+from runnerq.runtime.results import (
+    INTERRUPTED,
+    NOT_BEGUN,
+    TIMED_OUT,
+    Call,
+    Ended,
+    Interrupted,
+    Raised,
+    Result,
+    Returned,
+    Running,
+    TimedOut,
+)
+from runnerq.runtime.threads import Lent, NeverBegan, Threads
 from runnerq.runtime.timers import Timer, Timers
 
 GRACE = 10.0
 """Seconds that an async function has to end after a timeout or a cancel."""
-
-
-class Call(msgspec.Struct, frozen=True):
-    """What to run. ``timeout`` is seconds."""
-
-    fn: Callable[..., Any]
-    args: tuple[Any, ...]
-    kwargs: Mapping[str, Any]
-    is_async: bool
-    timeout: float | None
-    current: Current
-
-
-class Returned(msgspec.Struct, frozen=True):
-    """The function returned."""
-
-    value: Any
-
-
-class Raised(msgspec.Struct, frozen=True):
-    """The function raised."""
-
-    error: BaseException
-
-
-class TimedOut(msgspec.Struct, frozen=True):
-    """It took longer than its timeout; it may still go on."""
-
-
-class Interrupted(msgspec.Struct, frozen=True):
-    """It was cancelled before it had an answer; what it did is unknown."""
-
-
-Result: TypeAlias = Returned | Raised | TimedOut | Interrupted
-Ended: TypeAlias = Callable[[Result], None]
-
-TIMED_OUT = TimedOut()
-INTERRUPTED = Interrupted()
-
-
-class Running(Protocol):
-    """An attempt that was started."""
-
-    def cancel(self, reason: str | None = None) -> None:
-        """Ask it to end; ``ended`` is told as ever. Harmless on one that has ended, and twice."""
-        ...
 
 
 class AttemptStats(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,13 +70,21 @@ class AttemptStats(msgspec.Struct, frozen=True, kw_only=True):
 class Attempts:
     """Starts attempts. Made on the event loop that it works for, in the context its attempts get a copy of."""
 
-    def __init__(self, threads: Threads, max_steps: int, fail: Fail, timers: Timers) -> None:
+    def __init__(
+        self,
+        threads: Threads,
+        max_steps: int,
+        fail: Fail,
+        timers: Timers,
+        may_begin: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._timers = timers
         self._context = copy_context()
         self._threads = threads
         self._max_steps = max_steps
         self._fail = fail
+        self._may_begin = may_begin
         self._open: dict[_InTask, asyncio.Task[None] | None] = {}
         self._waiting: deque[_InTask] = deque()
         self._starting = False
@@ -145,6 +122,13 @@ class Attempts:
         ended = self._ended
         while ended:
             self.tell(*ended.popleft())
+
+    def stop(self) -> None:
+        """Begin none of those that wait for a place: each is told as NotBegun."""
+        waiting, self._waiting = self._waiting, deque()
+        for attempt in waiting:
+            self._loop.call_soon(self.tell, attempt, NOT_BEGUN)
+        self._threads.stop()
 
     async def run(self) -> None:
         """Return never; when cancelled, cancel the async attempts and give them their grace.
@@ -185,6 +169,10 @@ class Attempts:
         if attempt.cut is not None:
             # Cancelled before its first turn. The task itself is not: then this code would not run either.
             result = attempt.cut
+        elif not self._may_begin():
+            self._leave(attempt)
+            self._loop.call_soon(self.tell, attempt, NOT_BEGUN)
+            return
         else:
             attempt.entered = True
             call.current.began = time.monotonic()
@@ -264,9 +252,14 @@ class Attempts:
         call = attempt.call
         context = self._context.copy()
         context.run(CURRENT.set, call.current)
-        fn = partial(call.fn, *call.args, **call.kwargs)
+        fn = partial(self._in_thread, call)
         began = partial(self._thread_began, attempt)
         return self._threads.start(fn, attempt.returned, context=context, began=began)
+
+    def _in_thread(self, call: Call) -> Any:
+        if not self._may_begin():
+            raise NeverBegan
+        return call.fn(*call.args, **call.kwargs)
 
     def _thread_began(self, attempt: _InThread) -> None:
         call = attempt.call
@@ -275,10 +268,13 @@ class Attempts:
             self._deadlines.keep(attempt, call.timeout)
 
     def back(self, attempt: _InThread, value: Any, error: BaseException | None) -> None:
-        """A sync attempt's function has returned, before its timeout."""
+        """A sync attempt's function has returned, before its timeout; or it was never called."""
         call = attempt.call
         if call.timeout is not None:
             self._deadlines.drop(attempt, call.timeout)
+        if isinstance(error, NeverBegan):
+            self._loop.call_soon(self.tell, attempt, NOT_BEGUN)
+            return
         if error is None:
             self.tell(attempt, Returned(value))
         elif isinstance(error, KeyboardInterrupt):

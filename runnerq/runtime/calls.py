@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 
 from runnerq.errors import ConfigurationError, UsageError
-from runnerq.persistence.records import Claimed, NewRun, NewSignal, Priority
-from runnerq.runtime.attempts import Call
+from runnerq.persistence.records import Attempt, Claimed, NewRun, NewSignal, Priority
 from runnerq.runtime.current import Current, idempotency_key
 from runnerq.runtime.facts import StepFacts
 from runnerq.runtime.ground import Ground
 from runnerq.runtime.parts import Parts
 from runnerq.runtime.registry import Target
+from runnerq.runtime.results import Call
 from runnerq.runtime.steps import Asking
 from runnerq.workflow.commands import Command, SendSpec
 from runnerq.workflow.declare import check_name
@@ -36,14 +36,17 @@ class Lazily:
         return f"the result of {self._leaf.command!r} (entry {self._leaf.position}) of run {self._run_id}"
 
 
-def asking_of(leaf: Leaf, facts: StepFacts, run_id: str, failures: int) -> Asking:
-    return Asking(leaf.position, leaf.command.name, Lazily(leaf, run_id), facts.returns, failures, facts.limits)
+def asking_of(leaf: Leaf, facts: StepFacts, current: Current) -> Asking:
+    """Which attempt it was that has ended."""
+    what = Lazily(leaf, current.run_id)
+    details = current.said or current.before
+    return Asking(leaf.position, leaf.command.name, what, facts.returns, current.attempt - 1, facts.limits, details)
 
 
 def call_of(
-    leaf: Leaf, facts: StepFacts, claimed: Claimed, metadata: Mapping[str, Any], parts: Parts, failures: int
+    leaf: Leaf, facts: StepFacts, claimed: Claimed, metadata: Mapping[str, Any], parts: Parts, last: Attempt | None
 ) -> Call:
-    """The next attempt of a step."""
+    """The next attempt of a step, behind its last failed one."""
     command = leaf.command
     timeout = facts.limits.timeout
     current = Current(
@@ -51,14 +54,16 @@ def call_of(
         workflow=claimed.name,
         name=leaf.asked.name,  # as recorded: a renamed step keeps its idempotency key
         entry=leaf.position,
-        attempt=failures + 1,
+        attempt=1 if last is None else last.number + 1,
         generation=claimed.generation,
         kind=command.kind,
         metadata=metadata,
         timeout=timeout,
         clock=parts.time.now,
-        client=parts.client,
         is_async=facts.is_async,
+        claimed=claimed,
+        means=parts.means,
+        before=None if last is None else last.details,
     )
     if command.fn is None:
         raise AssertionError(f"step {leaf.position} has no function")
@@ -104,7 +109,10 @@ def _metadata(command: Command[Any], target: Target, ground: Ground) -> str | No
 
 
 def child_run(leaf: Leaf, parent: Claimed, parts: Parts) -> NewRun:
-    """The run that a ``child`` or ``spawn`` asked for. It inherits the priority, and the queue if it names none."""
+    """The run that a ``child`` or ``spawn`` asked for. It inherits the priority, and the queue if it names none.
+
+    A detached one does so too, and is otherwise no child: a root of its own, that nobody waits for and nobody cancels.
+    """
     command, options = leaf.command, leaf.command.options
     if command.fn is None or command.payload is None or leaf.asked.child is None:
         raise AssertionError(f"{leaf!r} starts no run")
@@ -115,10 +123,10 @@ def child_run(leaf: Leaf, parent: Claimed, parts: Parts) -> NewRun:
         stored["timeout"] = options.timeout
     if options.retry is not None:
         stored["retry"] = msgspec.Raw(options.retry.to_json().encode())
-    if options.parent_close is not None:
+    if options.parent_close is not None and not options.detached:
         stored["parent_close"] = options.parent_close
     priority = options.priority if options.priority is not None else declared.priority
-    return NewRun(
+    new = NewRun(
         id=leaf.asked.child,
         kind=target.kind,
         name=target.name,
@@ -131,11 +139,15 @@ def child_run(leaf: Leaf, parent: Claimed, parts: Parts) -> NewRun:
         parent_position=f"{parent.generation}/{leaf.position}",
         depth=parent.depth + 1,
         key=options.key,
+        on_duplicate=options.on_duplicate or "return_existing",
         due_at=None if options.at is None else checked_time(options.at),
         due_in=options.delay,
         metadata=_metadata(command, target, parts),
         options=msgspec.json.encode(stored).decode() if stored else None,
     )
+    if options.detached:
+        new = msgspec.structs.replace(new, root_id=None, parent_id=None, parent_position=None, depth=0)
+    return new
 
 
 def signal_of(leaf: Leaf, claimed: Claimed) -> NewSignal:

@@ -19,13 +19,14 @@ import msgspec
 
 from runnerq.errors import StorageRefused
 from runnerq.persistence.records import Attempt, Claimed, Sent
-from runnerq.runtime.attempts import Result, Running
 from runnerq.runtime.calls import asking_of, call_of, signal_of
+from runnerq.runtime.current import Current
 from runnerq.runtime.effects import Answer
 from runnerq.runtime.facts import StepFacts
 from runnerq.runtime.failing import sent_failure
 from runnerq.runtime.parts import Parts
-from runnerq.runtime.steps import Again, Answered, CutOff, Failed, follow
+from runnerq.runtime.results import Result, Running
+from runnerq.runtime.steps import Again, Answered, CutOff, Failed, PutOff, follow
 from runnerq.runtime.telling import tell_attempt, tell_cut
 from runnerq.runtime.turns import Unwritten
 from runnerq.workflow.commands import ATTEMPTED, SendSpec
@@ -139,8 +140,9 @@ class Carrying:
     def drop(self) -> None:
         """Cancel what runs; nothing of it is heard any more."""
         running, self._running = self._running, {}
-        for each in running.values():
+        for position, each in running.items():
             each.cancel("the run is no longer held here")
+            self._parts.beats.forget(self._claimed.id, position)
         self._effects.clear()
         self._waiting.clear()
 
@@ -170,21 +172,19 @@ class Carrying:
             text = self._claimed.metadata
             metadata = self._metadata = {} if text is None else msgspec.json.decode(text, type=dict[str, Any])
         facts = parts.facts.of(leaf.command.fn, leaf.command.options)
-        last = self.failures.get(leaf.asked.position)
-        failures = 0 if last is None else last.number
-        call = call_of(leaf, facts, self._claimed, metadata, parts, failures)
-        ended = partial(self._step_ended, leaf, facts, failures)
+        call = call_of(leaf, facts, self._claimed, metadata, parts, self.failures.get(leaf.asked.position))
+        ended = partial(self._step_ended, leaf, facts, call.current)
         self._running[leaf.asked.position] = parts.attempts.start(call, ended)
 
-    def _step_ended(self, leaf: Leaf, facts: StepFacts, failures: int, result: Result) -> None:
+    def _step_ended(self, leaf: Leaf, facts: StepFacts, current: Current, result: Result) -> None:
         if self._running.pop(leaf.asked.position, None) is not None:
-            self._advance(partial(self._feed_step, leaf, facts, failures, result))
+            self._advance(partial(self._feed_step, leaf, facts, current, result))
 
-    def _feed_step(self, leaf: Leaf, facts: StepFacts, failures: int, result: Result, now: datetime) -> None:
+    def _feed_step(self, leaf: Leaf, facts: StepFacts, current: Current, result: Result, now: datetime) -> None:
         parts, interpreter = self._parts, self._interpreter
         position = leaf.asked.position
-        asking = asking_of(leaf, facts, self._claimed.id, failures)
-        followed = follow(result, asking, parts.codec, parts.modules, now, parts.chance)
+        asking = asking_of(leaf, facts, current)
+        followed = follow(result, asking, parts.codec, parts.modules, lambda: now, parts.chance)
         match followed:
             case Answered(text, value):
                 self._forget_failures(position)
@@ -206,12 +206,16 @@ class Carrying:
                     self.failures[position] = attempt
                     self.unwritten.attempts.append(attempt)
                     self._waiting.append(leaf)
+            case PutOff():
+                if interpreter.leaves.get(position) is leaf:
+                    self._waiting.append(leaf)
             case _:
                 assert_never(followed)
 
     def _forget_failures(self, position: str) -> None:
-        """Failed attempts go away with the answer."""
-        if self.failures and self.failures.pop(position, None) is not None:
+        """Failed attempts, and what was said in any, go away with the answer."""
+        failed = self.failures and self.failures.pop(position, None) is not None
+        if self._parts.beats.forget(self._claimed.id, position) or failed:
             self.unwritten.settled.append(position)
 
     # --- effects ------------------------------------------------------------------------------------------------------

@@ -107,6 +107,11 @@ class Claimer:
             if free >= self._enough or free == 1:
                 self._wake()
 
+    def look(self) -> None:
+        """Something may be claimed for again that could not be a moment ago, and may be ready."""
+        self._look_at = self._timers.time()
+        self.freed()
+
     def expect(self, seconds: float) -> None:
         """A run falls due in so many seconds: one that was just parked, say, which no claim's reply has named yet."""
         at = self._timers.time() + seconds + SLACK

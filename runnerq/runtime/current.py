@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import threading
 import time
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
@@ -19,8 +20,13 @@ from typing import Any
 import msgspec
 
 from runnerq.errors import Cancelled, UsageError
+from runnerq.persistence.records import Claimed, Details, Parent
+from runnerq.runtime.heartbeats import Heartbeats
+from runnerq.serialization.codec import Codec
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.@-]{1,64}", re.ASCII)
+_CODEC = Codec()
+_MAKING = threading.Lock()
 
 
 def idempotency_key(run_id: str, generation: int, position: str, kind: str, name: str) -> str:
@@ -35,12 +41,21 @@ def idempotency_key(run_id: str, generation: int, position: str, kind: str, name
     return f"{run_id}:{generation}:{position}:{kind}:{name}"
 
 
+class Means(msgspec.Struct, frozen=True):
+    """What all attempts in one worker have beside their run: where they speak, and the client that the worker was
+    given. One value, as each field more costs every step."""
+
+    beats: Heartbeats
+    client: Any = None
+    max_depth: int = 32
+
+
 class Current(msgspec.Struct, kw_only=True, eq=False):
     """One attempt of a step or activity, seen from inside it.
 
     ``entry`` is its position in the journal (``""`` for an activity run), ``attempt`` counts from 1. ``clock`` reads
-    database time, ``timeout`` is seconds from ``began`` (monotonic). ``details`` are the last ones of this attempt,
-    ``heartbeat_details`` those that were kept of the one before.
+    database time, ``timeout`` is seconds from ``began`` (monotonic). ``claimed`` is the run as it was claimed;
+    ``said`` and ``before`` are JSON text: the last details of this attempt, and of the one before.
     """
 
     run_id: str
@@ -54,12 +69,14 @@ class Current(msgspec.Struct, kw_only=True, eq=False):
     timeout: float | None = None
     clock: Callable[[], datetime] | None = None
     began: float | None = None
-    client: Any = None
-    heartbeat_details: Any = None
     is_async: bool = True
-    details: Any = None
     cancelled: bool = False
     cancel_reason: str | None = None
+    claimed: Claimed | None = None
+    means: Means | None = None
+    said: str | None = None
+    before: str | None = None
+    _client: Any = None
 
     @property
     def idempotency_key(self) -> str:
@@ -73,17 +90,77 @@ class Current(msgspec.Struct, kw_only=True, eq=False):
             return None
         return self.clock() + timedelta(seconds=self.timeout - (time.monotonic() - self.began))
 
+    @property
+    def heartbeat_details(self) -> Any:
+        """The last details of the start before this one, which failed, crashed or was cut off, as JSON builtins; None
+        at the first, and where nothing was said."""
+        return None if self.before is None else _CODEC.decode(self.before, Any, self)
+
+    @property
+    def client(self) -> Any:
+        """The worker's client; what it starts becomes a child of this run, with a key derived from this step's, so that
+        another attempt finds what this one has started."""
+        if self._client is None:
+            # A step may ask in threads of its own: two clients would count to the same key.
+            with _MAKING:
+                if self._client is None:
+                    self._client = self._within()
+        return self._client
+
+    def _within(self) -> Any:
+        claimed, means = self.claimed, self.means
+        if claimed is None or means is None:
+            return None
+        within = getattr(means.client, "within", None)
+        if within is None:
+            return means.client
+        return within(
+            Parent(
+                run_id=self.run_id,
+                root_id=claimed.root_id,
+                depth=claimed.depth,
+                priority=claimed.priority,
+                queue=claimed.queue,
+                position=f"{self.generation}/{self.entry}",
+                key=self.idempotency_key,
+                max_depth=means.max_depth,
+            )
+        )
+
     def heartbeat(self, details: Any = None) -> None:
         """Say that the attempt is alive and how far it is.
+
+        Details are kept for the next start of this step, be it in another worker after a crash. They are written about
+        once a second, however often this is called; the last ones count.
 
         Raises:
             Cancelled: in a sync step, once it was cancelled, timed out, or its run was lost to another worker. An async
                 step gets asyncio.CancelledError at an ``await`` instead.
+            EncodingError: the details have no JSON form, or are too large.
         """
-        if details is not None:
-            self.details = details
-        if self.cancelled and not self.is_async:
-            raise Cancelled(self.cancel_reason)
+        if self.cancelled:
+            if not self.is_async:
+                raise Cancelled(self.cancel_reason)
+            return
+        if details is None:
+            return
+        means, claimed = self.means, self.claimed
+        codec = _CODEC if means is None else means.beats.codec
+        text = self.said = codec.encode(details, self)
+        if means is not None and claimed is not None:
+            means.beats.say(
+                Details(
+                    run_id=self.run_id,
+                    token=claimed.token,
+                    position=self.entry,
+                    text=text,
+                    generation=self.generation,
+                    failures=self.attempt - 1,
+                )
+            )
+
+    def __str__(self) -> str:
+        return f"the heartbeat's details of {self.name!r} (entry {self.entry!r}) of run {self.run_id}"
 
 
 CURRENT: ContextVar[Current | None] = ContextVar("runnerq_current", default=None)

@@ -7,7 +7,9 @@ Rules
 - A fenced heart never beats again: a late beat would keep the leases of runs that nobody works on.
 - While the event loop has not turned for STALLED seconds, nothing is beaten: such a worker is as good as gone. Long
   before, the watchdog says what holds it up.
-- Any failure of a beat drops the connection; the next beat opens another.
+- A beat that is given up drops its connection, and the next one opens another. After an error the storage knows whether
+  its connection can still be used: dropping it would tell the others that this worker is gone.
+- A beat carries what the worker has in hand and what its attempts say of themselves.
 """
 
 from __future__ import annotations
@@ -20,8 +22,9 @@ from collections.abc import Callable
 from typing import Any
 
 from runnerq.persistence.protocol import Heart
-from runnerq.persistence.records import Pulse
+from runnerq.persistence.records import Load, Pulse
 from runnerq.runtime.callbacks import Fail, log, report
+from runnerq.runtime.heartbeats import Heartbeats
 from runnerq.runtime.watchdog import Watchdog
 
 STALLED = 900.0
@@ -29,6 +32,8 @@ CLOSING = 1.0
 """Seconds that closing a connection may take."""
 STOPPING = 3.0
 """Seconds that the thread may take to stop."""
+LAST_WORDS = 2.0
+"""Seconds that a worker in good order waits for what its attempts have said to be written."""
 
 
 def margin(lease: float) -> float:
@@ -45,7 +50,8 @@ class HeartThread:
     """Beats for one worker id. Made on the event loop that is told; both callbacks are called there.
 
     ``heart`` makes the thread's own way to the storage (``storage.heart``). ``on_fence(reason)`` is told once, and
-    nothing after it. ``since`` is the monotonic time just before the worker registered.
+    nothing after it. ``load`` is called in the thread. ``since`` is the monotonic time just before the worker
+    registered.
     """
 
     def __init__(
@@ -58,6 +64,8 @@ class HeartThread:
         on_pulse: Callable[[Pulse], None],
         on_fence: Callable[[str], None],
         fail: Fail,
+        load: Callable[[], Load],
+        beats: Heartbeats,
         since: float | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -69,8 +77,12 @@ class HeartThread:
         self._on_pulse = on_pulse
         self._on_fence = on_fence
         self._fail = fail
+        self._load = load
+        self._beats = beats
+        self._beaten = asyncio.Event()
         self._clock = clock
         self._beaten_at = clock() if since is None else since
+        self._holds_until = self._beaten_at + lease - margin(lease)
         self._turned_at = clock()
         self._watchdog = Watchdog(worker_id)
         self._good = 0
@@ -90,6 +102,10 @@ class HeartThread:
         """How many beats in a row have succeeded, without a gap between them."""
         return self._good
 
+    def holds(self) -> bool:
+        """Whether the lease surely holds now, by the clock of the last good beat; from any thread."""
+        return self._clock() < self._holds_until
+
     def start(self) -> None:
         """Begin to beat."""
         self._began = True
@@ -100,6 +116,15 @@ class HeartThread:
         if self._own_loop is not None:
             with contextlib.suppress(RuntimeError):
                 self._own_loop.call_soon_threadsafe(self._hurried.set)
+
+    async def last_words(self) -> None:
+        """Return when what attempts have said is written, or will not be soon."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LAST_WORDS):
+                while self._began and not self._fenced and self._beats.waiting:
+                    self._beaten.clear()
+                    self.hurry()
+                    await self._beaten.wait()
 
     async def stop(self) -> None:
         """Beat no more; return when the connection is closed, or will not be."""
@@ -144,7 +169,7 @@ class HeartThread:
                     self._good = 0
                 else:
                     await self._beat(began)
-                left = self._beaten_at + self._lease - margin(self._lease) - self._clock()
+                left = self._holds_until - self._clock()
                 if left <= 0:
                     self._give_up("no beat succeeded for nearly as long as its lease")
                 else:
@@ -159,27 +184,33 @@ class HeartThread:
         self._hurried.clear()
 
     async def _beat(self, began: float) -> None:
-        left = self._beaten_at + self._lease - margin(self._lease) - began
+        left = self._holds_until - began
         if left <= 0:
             # The process stood still: too late, whatever a beat would say.
             return
+        said = self._beats.take()
         try:
             async with asyncio.timeout(min(left, patience(self._interval, self._lease))):
                 if self._heart is None:
-                    self._heart = self._make()
-                    await self._heart.open()
-                pulse = await self._heart.beat(self._worker_id)
+                    heart = self._make()
+                    await heart.open()
+                    self._heart = heart
+                pulse = await self._heart.beat(self._worker_id, self._load(), said)
         except Exception as error:  # noqa: BLE001 - whatever it was, the next beat tries again, until the fence
             log.warning("worker %d could not beat: %r", self._worker_id, error)
+            self._beats.lost(said)
             self._good = 0
-            await self._drop()
+            if isinstance(error, TimeoutError):
+                await self._drop()
             return
+        self._beats.written(said, pulse.held_back)
         if not pulse.alive:
             self._give_up("reaped")
             return
         steady = began - self._beaten_at < max(3 * self._interval, self._lease / 4)
         self._good = self._good + 1 if steady else 1
         self._beaten_at = began
+        self._holds_until = began + self._lease - margin(self._lease)
         self._tell(self._pulse, pulse)
 
     async def _drop(self) -> None:
@@ -207,6 +238,7 @@ class HeartThread:
         self._turned_at = self._clock()
 
     def _pulse(self, pulse: Pulse) -> None:
+        self._beaten.set()
         if self._stopped or self._fenced:
             return
         try:

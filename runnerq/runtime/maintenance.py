@@ -1,4 +1,4 @@
-"""What every worker does beside its runs, for the whole fleet and for what it holds: one loop each.
+"""What every worker does beside its runs: it judges other workers, and looks after what it holds; one loop each.
 
 Rules
 - Any number of workers may do the same; the storage sees to it that they do not do it twice.
@@ -8,9 +8,9 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
-from runnerq.errors import StorageUnavailable
+from runnerq.errors import StorageError, StorageUnavailable
 from runnerq.ids import new_token
 from runnerq.persistence.protocol import Runs
 from runnerq.persistence.records import Reaped
@@ -22,7 +22,7 @@ GOOD_BEATS = 2
 """Beats of its own that must have succeeded in a row before a worker judges others, after an outage above all."""
 
 
-async def _every(interval: float, what: str, look: Callable[[], Awaitable[bool]], timers: Timers) -> None:
+async def every(interval: float, what: str, look: Callable[[], Awaitable[bool]], timers: Timers) -> None:
     """Look for ever; a look says whether there may be more of the same."""
     while True:
         more = False
@@ -47,7 +47,7 @@ class Reaper:
         *,
         worker_id: int,
         good_beats: Callable[[], int],
-        capped: Callable[[Sequence[Reaped]], None],
+        capped: Callable[[Sequence[Reaped]], Awaitable[None]],
         fail: Fail,
         timers: Timers,
         interval: float = 1.0,
@@ -67,7 +67,7 @@ class Reaper:
         self.reaped = 0
 
     async def run(self) -> None:
-        await _every(self._interval, "reaping", self._look, self._timers)
+        await every(self._interval, "reaping", self._look, self._timers)
 
     async def _look(self) -> bool:
         if self._good_beats() < GOOD_BEATS:
@@ -78,80 +78,21 @@ class Reaper:
             self.reaped += len(reaped)
             capped = [run for run in reaped if run.token is not None]
             if capped:
-                try:
-                    self._capped(capped)
-                except BaseException as error:  # noqa: BLE001 - whatever it is, the loop goes on
-                    report(error, f"ending {len(capped)} runs that crash again and again failed", self._fail)
+                await self._end(capped)
         finally:
             self.under_way = None
         for run in reaped:
             log.warning("run %s was taken from a worker that is gone (crash %d)", run.run_id, run.crashes)
         return len(reaped) >= self._batch
 
-
-class DueWaker:
-    """Makes what is due claimable, behind the claimers' own knowledge of when something is."""
-
-    def __init__(self, storage: Runs, *, timers: Timers, interval: float = 1.0, batch: int = 500) -> None:
-        self._timers = timers
-        self._storage = storage
-        self._interval = interval
-        self._batch = batch
-
-    async def run(self) -> None:
-        await _every(self._interval, "waking what is due", self._look, self._timers)
-
-    async def _look(self) -> bool:
-        return await self._storage.wake_due(self._batch) >= self._batch
-
-
-class Sweeper:
-    """Mends what must not be: missed wakes, runs and children that nobody looks after. A look a poll interval."""
-
-    def __init__(self, storage: Runs, *, interval: float, timers: Timers, batch: int = 1000) -> None:
-        self._timers = timers
-        self._storage = storage
-        self._interval = interval
-        self._batch = batch
-        self.mended = 0
-
-    async def run(self) -> None:
-        await _every(self._interval, "sweeping", self._look, self._timers)
-
-    async def _look(self) -> bool:
-        mended = await self._storage.sweep(self._batch)
-        if mended:
-            self.mended += mended
-            log.warning("the sweep mended %d runs", mended)
-        # The whole fleet shares one cursor, so one look an interval is enough, whatever it found.
-        return False
-
-
-class Unblocker:
-    """Makes blocked runs claimable that this build has not failed to follow, or whose worker's fault is due again."""
-
-    def __init__(
-        self,
-        storage: Runs,
-        *,
-        build: str,
-        served: Collection[str],
-        interval: float,
-        timers: Timers,
-        batch: int = 100,
-    ) -> None:
-        self._timers = timers
-        self._storage = storage
-        self._build = build
-        self._served = tuple(served)
-        self._interval = interval
-        self._batch = batch
-
-    async def run(self) -> None:
-        await _every(self._interval, "taking up blocked runs", self._look, self._timers)
-
-    async def _look(self) -> bool:
-        return await self._storage.unblock(self._build, self._served, self._batch) >= self._batch
+    async def _end(self, capped: Sequence[Reaped]) -> None:
+        try:
+            await self._capped(capped)
+        except StorageError as error:
+            # They are given back, as nobody holds their token, and come here again when they have crashed once more.
+            log.warning("%d runs that crash again and again could not be ended: %s", len(capped), error)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the loop goes on
+            report(error, f"ending {len(capped)} runs that crash again and again failed", self._fail)
 
 
 class Inspector:
@@ -164,7 +105,7 @@ class Inspector:
         self._before: set[HeldRun] = set()
 
     async def run(self) -> None:
-        await _every(self._interval, "inspecting what is held", self._look, self._timers)
+        await every(self._interval, "inspecting what is held", self._look, self._timers)
 
     async def _look(self) -> bool:
         held = self._held()

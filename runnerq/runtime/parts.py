@@ -8,10 +8,12 @@ from typing import Any, Protocol
 from runnerq.persistence.records import Arrival
 from runnerq.runtime.attempts import Attempts
 from runnerq.runtime.cache import Cache
+from runnerq.runtime.current import Means
 from runnerq.runtime.effects import Effects
 from runnerq.runtime.facts import Facts
 from runnerq.runtime.feeding import Feeder
 from runnerq.runtime.ground import Ground
+from runnerq.runtime.heartbeats import Heartbeats
 from runnerq.runtime.mailroom import Mailroom
 from runnerq.runtime.timers import Timers
 from runnerq.runtime.writer import Writer
@@ -61,7 +63,8 @@ class Parts(Ground, frozen=True):
     facts: Facts
     timers: Timers
     chance: Callable[[], float]
-    client: Any
+    beats: Heartbeats
+    means: Means
     released: Callable[[HeldRun], None]
     expect: Callable[[float], None]
     keep: Callable[[str, Sequence[Any]], None]

@@ -9,6 +9,7 @@ import msgspec
 
 from runnerq.errors import ConfigurationError
 from runnerq.persistence.records import DEFAULT_QUEUE, Definition, Kind, served_name
+from runnerq.runtime.schemas import input_schema
 from runnerq.serialization.codec import check_type
 from runnerq.serialization.signatures import Signature, signature_of, workflow_signature_of
 from runnerq.workflow.declare import (
@@ -67,6 +68,8 @@ class Registry:
             self._add(fn, "workflow")
         for fn in activities:
             self._add(fn, "activity")
+        for target in self._targets.values():
+            self._check_hook(target)
 
     def _add(self, fn: Callable[..., Any], kind: Kind) -> None:
         target = target_of(fn)
@@ -81,6 +84,24 @@ class Registry:
         self._targets[target.served] = target
         self._by_fn[fn] = target
 
+    def _check_hook(self, target: Target) -> None:
+        """Whether what is queued for its dead letters, and for theirs, comes to an end, as far as it is known here."""
+        seen = [target.name] if target.kind == "activity" else []
+        hook = target.declaration.on_dead_letter
+        while hook is not None:
+            if hook.name in seen:
+                raise ConfigurationError(
+                    f"on_dead_letter= comes round to itself: {' -> '.join([*seen, hook.name])}: dead letters would "
+                    "be queued for dead letters without end"
+                )
+            seen.append(hook.name)
+            named = self.get("activity", hook.name, 0)
+            if named is None and any(each.name == hook.name for each in self._targets.values()):
+                raise ConfigurationError(
+                    f"{target.name!r} names {hook.name!r} as on_dead_letter=, which is a workflow: name an activity"
+                )
+            hook = None if named is None else named.declaration.on_dead_letter
+
     def __len__(self) -> int:
         return len(self._targets)
 
@@ -92,15 +113,17 @@ class Registry:
 
     def narrow(self, only: Iterable[Callable[..., Any] | str] | None) -> tuple[str, ...]:
         """The served names that ``only`` leaves; a name or function that is not registered is a ConfigurationError."""
-        if only is None:
-            return self.served()
+        return self.served() if only is None else self.named(only, "only=")
+
+    def named(self, functions: Iterable[Callable[..., Any] | str], what: str) -> tuple[str, ...]:
+        """The served names of functions, given as themselves or by name; ConfigurationError for one that is none."""
         kept: dict[str, None] = {}
-        for one in only:
+        for one in functions:
             found = [t.served for t in self._targets.values() if one in (t.fn, t.name, t.served)]
             if not found:
                 name = one if isinstance(one, str) else getattr(one, "__name__", repr(one))
                 raise ConfigurationError(
-                    f"only= names {name!r}, which is not registered: registered are {list(self._targets)}"
+                    f"{what} names {name!r}, which is not registered: registered are {list(self._targets)}"
                 )
             kept.update(dict.fromkeys(found))
         return tuple(kept)
@@ -124,6 +147,7 @@ class Registry:
                 queue=t.declaration.queue or DEFAULT_QUEUE,
                 build=build,
                 options=_options(t.declaration),
+                schema=input_schema(t.signature),
             )
             for t in self._targets.values()
         ]
@@ -138,6 +162,8 @@ def _options(declaration: WorkflowDeclaration | ActivityDeclaration) -> str | No
         options["timeout"] = declaration.timeout
     if declaration.priority is not None:
         options["priority"] = int(declaration.priority)
+    if declaration.on_dead_letter is not None:
+        options["on_dead_letter"] = declaration.on_dead_letter
     if isinstance(declaration, WorkflowDeclaration) and declaration.metadata:
         options["metadata"] = dict(declaration.metadata)
     if isinstance(declaration, ActivityDeclaration) and declaration.retry is not None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
+from runnerq.runtime.retention import Retention
+from runnerq.runtime.slots import Kept
+
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """Durations are seconds. ``served`` are the names that it claims by."""
+    """Durations are seconds. ``served`` are the names that it claims by; ``kept`` what some slots are kept for."""
 
     queues: tuple[str, ...]
     served: tuple[str, ...]
@@ -24,3 +27,5 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     build: str
     host: str
     pid: int
+    kept: Kept | None = None
+    retention: Retention | None = None

@@ -11,7 +11,6 @@ Rules
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Sequence
 from enum import Enum, auto
 from typing import Any
@@ -27,39 +26,38 @@ from runnerq.persistence.records import (
     Claim,
     Claimed,
     ClaimRequest,
-    End,
+    Load,
     Pulse,
-    Reaped,
     Stuck,
-    Turn,
-    Wake,
     WorkerRow,
 )
 from runnerq.runtime.activity import HeldActivity
+from runnerq.runtime.apart import Apart
 from runnerq.runtime.cache import Cache
 from runnerq.runtime.callbacks import log
 from runnerq.runtime.claimer import Claimer
+from runnerq.runtime.current import Means
 from runnerq.runtime.effects import Effects
 from runnerq.runtime.facts import Facts
 from runnerq.runtime.feeding import Feeder
+from runnerq.runtime.heartbeats import Heartbeats
 from runnerq.runtime.held import HeldWorkflow
 from runnerq.runtime.leaks import keep_for_good
 from runnerq.runtime.mailroom import Mailroom
-from runnerq.runtime.maintenance import DueWaker, Inspector, Reaper, Sweeper, Unblocker
+from runnerq.runtime.maintenance import Inspector, Reaper
+from runnerq.runtime.news import News
 from runnerq.runtime.opening import timeout_of
 from runnerq.runtime.parts import HeldRun, Parts
 from runnerq.runtime.registry import Registry, Target
 from runnerq.runtime.settings import Settings
+from runnerq.runtime.slots import Slots
 from runnerq.runtime.surroundings import Surroundings
 from runnerq.runtime.threads import Threads
-from runnerq.runtime.timers import Timer
+from runnerq.runtime.upkeep import upkeep
 from runnerq.runtime.writer import Writer
 from runnerq.serialization.codec import Codec
 from runnerq.workflow.identity import NEVER
 from runnerq.workflow.interpreter import Interpreter
-
-NUDGE_PAUSE = 0.05
-"""Seconds from a wake-up that names this worker to the beat that hears what has come: many make one beat."""
 
 
 class Over(Enum):
@@ -94,20 +92,22 @@ class Shift:
         self._settings = settings
         self._storage = storage
         self._registry = registry
+        self._definitions = registry.definitions(settings.build)
         self._held: dict[str, HeldRun] = {}
-        self._slots: set[str] = set()
-        self._extra: Counter[int] = Counter()
+        self._slots = Slots(settings.max_workers, settings.queues, settings.served, settings.kept)
         self.leaked = 0
         self._loop = asyncio.get_running_loop()
         self._over: asyncio.Future[Over] = self._loop.create_future()
         self._failure: BaseException | None = None
         self._empty = asyncio.Event()
         self._stopping = False
-        self._nudged: Timer | None = None
         self.time = surroundings.time
         self.writer = Writer(storage, settings.max_workers, self._fail, busy=lambda turn: self._free_slot(turn.run_id))
+        self._apart = Apart(storage, self.writer, codec)
+        self.beats = Heartbeats(codec)
         self.mailroom = Mailroom(storage, self._fail)
-        self.attempts = surroundings.attempts(Threads(settings.max_threads), settings.max_steps, self._fail)
+        threads = Threads(settings.max_threads)
+        self.attempts = surroundings.attempts(threads, settings.max_steps, self._fail, self._may_begin)
         self.effects = Effects(storage, self._fail)
         self.cache: Cache = Cache(self._close, limit=settings.cache)
         self.heart = surroundings.heart(
@@ -118,14 +118,17 @@ class Shift:
             on_pulse=self._pulse,
             on_fence=self._fence,
             fail=self._fail,
+            load=self._load,
+            beats=self.beats,
         )
+        self._news = News(self.worker_id, self._held, surroundings.looks, self.heart.hurry)
         self.claimer = Claimer(
             storage,
             worker_id=self.worker_id,
             slots=settings.max_workers,
             queues=settings.queues,
             request=self._request,
-            free=lambda: settings.max_workers - len(self._slots),
+            free=self._slots.free,
             held=self._tokens,
             take=self._take,
             fail=self._fail,
@@ -136,7 +139,7 @@ class Shift:
             storage,
             worker_id=self.worker_id,
             good_beats=lambda: self.heart.good_beats,
-            capped=self._end_capped,
+            capped=self._apart.end_crash_loops,
             fail=self._fail,
             interval=settings.reaper_interval,
             batch=settings.reaper_batch,
@@ -161,7 +164,8 @@ class Shift:
             build=settings.build,
             build_seen=NEVER,
             max_depth=settings.max_depth,
-            client=client,
+            beats=self.beats,
+            means=Means(self.beats, client, settings.max_depth),
             released=self._released,
             expect=self.claimer.expect,
             keep=self._keep,
@@ -180,18 +184,18 @@ class Shift:
             build=settings.build,
             queues=settings.queues,
             served=settings.served,
+            slots=settings.max_workers,
         )
-        definitions = self._registry.definitions(settings.build)
-        registered = await self._storage.register(row, definitions)
+        registered = await self._storage.register(row, self._definitions)
         self.time.sync(registered.now)
         self._parts = msgspec.structs.replace(self._parts, build_seen=registered.build_seen)
 
     async def run(self, ready: Callable[[], None]) -> Over:
         """Work until stopped or fenced, and sign off; after ``register``. Raises what the worker cannot go on with."""
         settings, storage = self._settings, self._storage
-        unsubscribe = storage.subscribe(self._hear)
+        unsubscribe = storage.subscribe(self._news.hear)
         self.heart.start()
-        poll, looks = settings.poll_interval, self._surroundings.looks
+        looks = self._surroundings.looks
         loops = [
             self.writer.run(),
             self.mailroom.run(),
@@ -199,10 +203,8 @@ class Shift:
             self.effects.run(),
             self.claimer.run(),
             self.reaper.run(),
-            DueWaker(storage, timers=looks).run(),
-            Sweeper(storage, interval=poll, timers=looks).run(),
-            Inspector(lambda: list(self._held.values()), interval=poll, timers=looks).run(),
-            Unblocker(storage, build=settings.build, served=settings.served, interval=poll, timers=looks).run(),
+            Inspector(lambda: list(self._held.values()), interval=settings.poll_interval, timers=looks).run(),
+            *(loop.run() for loop in upkeep(storage, settings, self._definitions, looks)),
         ]
         try:
             async with asyncio.TaskGroup() as owned:
@@ -234,21 +236,26 @@ class Shift:
         """Return when nothing is held and a claim has come back empty."""
         while True:
             await self.claimer.dry()
-            if not self._held:
+            if self._held:
+                self._empty.clear()
+                await self._empty.wait()
+            elif not self._slots.narrow:
                 return
-            self._empty.clear()
-            await self._empty.wait()
 
     async def _drain(self) -> None:
         self._stopping = True
-        await self.claimer.stop()
+        # First of all: what ends while the last claim is awaited must make no room for what only waited.
+        self.attempts.stop()
         for held in list(self._held.values()):
             held.stop()
+        await self.claimer.stop()
         with anyio.move_on_after(self._settings.shutdown_grace):
             while self._held:
                 self._empty.clear()
                 await self._empty.wait()
             await self.writer.drain()
+        if self._held:
+            await self.heart.last_words()
 
     async def _sign_off(self) -> None:
         try:
@@ -269,7 +276,18 @@ class Shift:
             self._failure = error
         self._finish(Over.FAILED)
 
+    def _may_begin(self) -> bool:
+        """Whether the lease surely holds. One that does not, as after a process stood still, leaves everything alone:
+        what it has in its hands may be done elsewhere by now."""
+        if self.heart.holds():
+            return True
+        # Also asked in steps' threads.
+        self._loop.call_soon(self._fence, "its lease may have run out while it stood still")
+        return False
+
     def _fence(self, reason: str) -> None:
+        if self._over.done():
+            return
         log.error("worker %d fences itself, and drops %d runs: %s", self.worker_id, len(self._held), reason)
         self._drop_all()
         self._finish(Over.FENCED)
@@ -283,22 +301,23 @@ class Shift:
         self._slots.clear()
         self._empty.set()
         self.cache.clear()
-        if self._nudged is not None:
-            self._nudged.cancel()
+        self._news.close()
 
     # --- claims -------------------------------------------------------------------------------------------------------
 
     def _request(self, limit: int, token: int) -> ClaimRequest:
-        pairs = tuple((queue, served) for queue in self._settings.queues for served in self._settings.served)
-        return ClaimRequest(worker_id=self.worker_id, token=token, pairs=pairs, limit=limit, held=self.cache.held())
+        pairs, held = self._slots.pairs(), self.cache.held()
+        return ClaimRequest(worker_id=self.worker_id, token=token, pairs=pairs, limit=limit, held=held)
 
     def _tokens(self) -> Sequence[int]:
-        tokens = {held.token for held in self._held.values()} | set(self._extra)
+        tokens = {held.token for held in self._held.values()} | set(self._apart.tokens)
         if self.reaper.under_way is not None:
             tokens.add(self.reaper.under_way)
         return list(tokens)
 
     def _take(self, claim: Claim) -> None:
+        if not self._may_begin():
+            return
         self.time.sync(claim.now)
         for claimed in claim.runs:
             self._take_up(claimed)
@@ -307,7 +326,7 @@ class Shift:
         stale = self._held.pop(claimed.id, None)
         if stale is not None:
             stale.drop()
-        kept = self.cache.take(claimed.id)
+        kept = None if claimed.kind == "activity" else self.cache.take(claimed.id)
         parked = None
         if kept is not None and claimed.resumed:
             parked = kept.interpreter
@@ -315,9 +334,9 @@ class Shift:
             self._close(kept.interpreter)
         target = self._registry.get(claimed.kind, claimed.name, claimed.version)
         if target is None or (claimed.resumed and parked is None) or self._stopping:
-            self._write_apart(Turn(run_id=claimed.id, token=claimed.token, seen=claimed.seen, move=Back()))
+            self._apart.leave(claimed, Back())
             return
-        self._slots.add(claimed.id)
+        self._slots.take(claimed.id, target.served)
         try:
             held = self._made(claimed, target, parked)
             self._held[claimed.id] = held
@@ -328,29 +347,12 @@ class Shift:
             if broken is not None:
                 broken.drop()
             self._free_slot(claimed.id)
-            stuck = Stuck(message=f"taking it up failed: {error!r}", build=self._settings.build)
-            self._write_apart(Turn(run_id=claimed.id, token=claimed.token, seen=claimed.seen, move=stuck))
+            self._apart.leave(claimed, Stuck(message=f"taking it up failed: {error!r}", build=self._settings.build))
 
     def _made(self, claimed: Claimed, target: Target, parked: Interpreter | None) -> HeldRun:
         if claimed.kind == "activity":
             return HeldActivity(claimed, target, self._parts)
         return HeldWorkflow(claimed, self._parts, timeout_of(claimed, target), parked)
-
-    def _end_capped(self, capped: Sequence[Reaped]) -> None:
-        for run in capped:
-            if run.token is not None:
-                end = End(status="dead_letter", reason="crash_loop")
-                self._write_apart(Turn(run_id=run.run_id, token=run.token, seen=0, move=end))
-
-    def _write_apart(self, turn: Turn) -> None:
-        """Write a turn of a run that nothing holds here; its token, that others may share, counts as held meanwhile."""
-        self._extra[turn.token] += 1
-        self.writer.submit(turn, lambda _: self._written_apart(turn.token))
-
-    def _written_apart(self, token: int) -> None:
-        self._extra[token] -= 1
-        if not self._extra[token]:
-            del self._extra[token]
 
     # --- what the held runs tell --------------------------------------------------------------------------------------
 
@@ -362,9 +364,11 @@ class Shift:
             self._empty.set()
 
     def _free_slot(self, run_id: str) -> None:
-        if run_id in self._slots:
-            self._slots.remove(run_id)
-            self.claimer.freed()
+        if self._slots.has(run_id):
+            if self._slots.give(run_id):
+                self.claimer.look()
+            else:
+                self.claimer.freed()
 
     def _close(self, parked: Interpreter) -> None:
         self._keep(parked.run_id, parked.close())
@@ -375,23 +379,10 @@ class Shift:
             keep_for_good(leaked)
             log.warning("run %s: %d generators refuse to close and are kept for good", run_id, len(leaked))
 
-    # --- news ---------------------------------------------------------------------------------------------------------
-
     def _pulse(self, pulse: Pulse) -> None:
-        for arrival in pulse.arrivals:
-            held = self._held.get(arrival.run_id)
-            if held is not None:
-                held.hear(arrival)
+        self._news.pulse(pulse)
 
-    def _hear(self, wake: Wake) -> None:
-        if self.worker_id not in wake.workers:
-            return
-        # Also of an end that was none of this worker's: a run that was terminated.
-        for run_id in wake.runs & self._held.keys():
-            self._held[run_id].look()
-        if self._nudged is None:
-            self._nudged = self._surroundings.looks.call_later(NUDGE_PAUSE, self._nudge)
-
-    def _nudge(self) -> None:
-        self._nudged = None
-        self.heart.hurry()
+    def _load(self) -> Load:
+        """What the worker has in hand; called in the heart's thread."""
+        stats = self.attempts.stats
+        return Load(held=len(self._held), running=stats.running, stuck=stats.stuck, late=stats.late)

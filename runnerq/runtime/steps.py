@@ -11,8 +11,8 @@ import msgspec
 from runnerq.errors import DecodingError, EncodingError, StepTimeout
 from runnerq.persistence.records import Attempt
 from runnerq.retry import GiveUp, RetryPolicy
-from runnerq.runtime.attempts import Interrupted, Raised, Result, Returned, TimedOut
 from runnerq.runtime.reading import later
+from runnerq.runtime.results import Interrupted, NotBegun, Raised, Result, Returned, TimedOut
 from runnerq.serialization.codec import Codec
 from runnerq.serialization.failures import record
 from runnerq.workflow.declare import ActivityDeclaration, declaration_of
@@ -70,13 +70,17 @@ class CutOff(msgspec.Struct, frozen=True):
     """It was cancelled before it had an answer."""
 
 
-Followed: TypeAlias = Answered | Failed | Again | CutOff
+class PutOff(msgspec.Struct, frozen=True):
+    """It was not begun: another worker will."""
+
+
+Followed: TypeAlias = Answered | Failed | Again | CutOff | PutOff
 
 
 class Asking(msgspec.Struct, frozen=True, gc=False):
     """Which attempt this was: the command's position, its name, the type of its answer, how many failed before.
 
-    ``what`` describes it in error messages, as its ``str``.
+    ``what`` describes it in error messages, as its ``str``. ``details`` are the last it said, or that were said before.
     """
 
     position: str
@@ -85,6 +89,7 @@ class Asking(msgspec.Struct, frozen=True, gc=False):
     type: Any
     failures: int
     limits: Limits
+    details: str | None = None
 
 
 def follow(
@@ -92,10 +97,10 @@ def follow(
     asking: Asking,
     codec: Codec,
     modules: frozenset[str],
-    now: datetime,
+    now: Callable[[], datetime],
     chance: Callable[[], float],
 ) -> Followed:
-    """What follows from an attempt's result; ``chance`` spreads the next one."""
+    """What follows from an attempt's result; ``chance`` spreads the next one. ``now`` is asked only after a failure."""
     match result:
         case Returned(value):
             try:
@@ -103,7 +108,7 @@ def follow(
                 return Answered(text, codec.decode(text, asking.type, asking.what))
             except EncodingError as error:
                 # The next attempt would return something like it: trying again only repeats the side effect.
-                return Failed(record(error, modules, retryable=False), False)
+                return Failed(record(error, modules, retryable=False, attempts=asking.failures + 1), False)
             except DecodingError as error:
                 return _after(error, asking, modules, now, chance)
         case Raised(error):
@@ -112,16 +117,25 @@ def follow(
             return _after(StepTimeout(asking.name, asking.limits.timeout or 0.0), asking, modules, now, chance)
         case Interrupted():
             return CutOff()
+        case NotBegun():
+            return PutOff()
 
 
 def _after(
-    error: BaseException, asking: Asking, modules: frozenset[str], now: datetime, chance: Callable[[], float]
+    error: BaseException,
+    asking: Asking,
+    modules: frozenset[str],
+    now: Callable[[], datetime],
+    chance: Callable[[], float],
 ) -> Failed | Again:
     failures = asking.failures + 1
     decision = asking.limits.policy.decide(error, failures, jitter=chance())
     if isinstance(decision, GiveUp):
         exhausted = decision.reason == "exhausted"
-        return Failed(record(error, modules, retryable=exhausted), exhausted)
+        return Failed(record(error, modules, retryable=exhausted, attempts=failures), exhausted)
     text = record(error, modules, retryable=True)
-    due = later(now, decision.after)
-    return Again(Attempt(position=asking.position, number=failures, error=text, at=now, next_at=due))
+    at = now()
+    due = later(at, decision.after)
+    return Again(
+        Attempt(position=asking.position, number=failures, error=text, at=at, next_at=due, details=asking.details)
+    )

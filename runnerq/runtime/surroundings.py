@@ -17,10 +17,11 @@ from contextvars import copy_context
 from typing import Protocol
 
 from runnerq.persistence.protocol import Heart
-from runnerq.persistence.records import Pulse
+from runnerq.persistence.records import Load, Pulse
 from runnerq.runtime.attempts import Attempts
 from runnerq.runtime.callbacks import Fail
 from runnerq.runtime.heart import HeartThread
+from runnerq.runtime.heartbeats import Heartbeats
 from runnerq.runtime.reading import DatabaseTime
 from runnerq.runtime.threads import Threads
 from runnerq.runtime.timers import Timers
@@ -35,10 +36,18 @@ class Beating(Protocol):
         """How many beats in a row have succeeded."""
         ...
 
+    def holds(self) -> bool:
+        """Whether the lease surely holds."""
+        ...
+
     def start(self) -> None: ...
 
     def hurry(self) -> None:
         """Beat now."""
+        ...
+
+    async def last_words(self) -> None:
+        """Return when what attempts have said of themselves is written, or will not be soon."""
         ...
 
     async def stop(self) -> None: ...
@@ -62,8 +71,8 @@ class Surroundings:
         """The context in which this run's workflow code is called."""
         return copy_context()
 
-    def attempts(self, threads: Threads, max_steps: int, fail: Fail) -> Attempts:
-        return Attempts(threads, max_steps, fail, self.timers)
+    def attempts(self, threads: Threads, max_steps: int, fail: Fail, may_begin: Callable[[], bool]) -> Attempts:
+        return Attempts(threads, max_steps, fail, self.timers, may_begin)
 
     def heart(
         self,
@@ -75,6 +84,8 @@ class Surroundings:
         on_pulse: Callable[[Pulse], None],
         on_fence: Callable[[str], None],
         fail: Fail,
+        load: Callable[[], Load],
+        beats: Heartbeats,
     ) -> Beating:
         return HeartThread(
             make,
@@ -84,5 +95,7 @@ class Surroundings:
             on_pulse=on_pulse,
             on_fence=on_fence,
             fail=fail,
+            load=load,
+            beats=beats,
             since=time.monotonic(),
         )

@@ -26,6 +26,10 @@ IDLE = 30.0
 Ended: TypeAlias = Callable[[Any, BaseException | None], None]
 
 
+class NeverBegan(Exception):
+    """What the end of a call is told with that still waited for a thread when the worker stopped."""
+
+
 class Lent(Generic[T]):
     """One call in a thread, or waiting for one."""
 
@@ -96,6 +100,13 @@ class Threads:
         else:
             self._waiting.append(lent)
         return lent
+
+    def stop(self) -> None:
+        """Call nothing of what still waits for a thread: the end of each is told with NeverBegan."""
+        waiting, self._waiting = self._waiting, deque()
+        for lent in waiting:
+            lent.over = True
+            self._loop.call_soon(lent.ended, None, NeverBegan())
 
     def close(self) -> None:
         """Let the threads end, each when it has nothing to do. What waits for one is dropped."""

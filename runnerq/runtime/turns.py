@@ -11,8 +11,9 @@ from datetime import datetime
 
 import msgspec
 
-from runnerq.persistence.records import MANY_CHILDREN, Attempt, Claimed, Move, NewRun, Park, Renew, Stuck, Turn
+from runnerq.persistence.records import MANY_CHILDREN, Attempt, Claimed, End, Move, NewRun, Park, Renew, Stuck, Turn
 from runnerq.runtime.calls import child_run
+from runnerq.runtime.dead_letters import Dead, hook_run
 from runnerq.runtime.parts import Parts
 from runnerq.workflow.ending import ContinuedAsNew
 from runnerq.workflow.interpreter import Interpreter, Progress
@@ -42,6 +43,9 @@ class Unwritten(msgspec.Struct):
 def turn_of(claimed: Claimed, seen: int, move: Move, progress: Progress, unwritten: Unwritten, parts: Parts) -> Turn:
     """The turn that writes all this."""
     rows = progress.rows
+    children = _children(progress.children, claimed, parts)
+    if isinstance(move, End) and move.status == "dead_letter":
+        children += _hook(move, claimed, parts)
     return Turn(
         run_id=claimed.id,
         token=claimed.token,
@@ -49,7 +53,7 @@ def turn_of(claimed: Claimed, seen: int, move: Move, progress: Progress, unwritt
         generation=claimed.generation,
         move=move,
         rows=rows,
-        children=_children(progress.children, claimed, parts),
+        children=children,
         consumed=tuple(unwritten.consumed),
         attempts=tuple(unwritten.attempts),
         settled=tuple(unwritten.settled),
@@ -128,6 +132,13 @@ def bare_turn(claimed: Claimed, seen: int, stuck: Stuck) -> Turn:
 
 def _children(leaves: Sequence[Leaf], claimed: Claimed, parts: Parts) -> tuple[NewRun, ...]:
     return tuple([child_run(leaf, claimed, parts) for leaf in leaves])
+
+
+def _hook(end: End, claimed: Claimed, parts: Parts) -> tuple[NewRun, ...]:
+    """The run that is told of a dead letter, if the workflow names one."""
+    target = parts.registry.get(claimed.kind, claimed.name, claimed.version)
+    hook = None if target is None else target.declaration.on_dead_letter
+    return hook_run(hook, Dead.of(claimed), end, parts.codec)
 
 
 def _state(values: dict[str, object], claimed: Claimed, parts: Parts) -> str:

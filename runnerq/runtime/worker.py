@@ -22,8 +22,10 @@ from runnerq.retry import seconds
 from runnerq.runtime.builds import build_of
 from runnerq.runtime.callbacks import away, log
 from runnerq.runtime.registry import Registry
+from runnerq.runtime.retention import Retention
 from runnerq.runtime.settings import Settings
 from runnerq.runtime.shift import Over, Shift
+from runnerq.runtime.slots import Reserve, kept_for
 from runnerq.runtime.surroundings import Surroundings
 from runnerq.serialization.codec import Codec
 from runnerq.serialization.failures import modules_snapshot
@@ -39,7 +41,8 @@ class HasStorage(Protocol):
 class Worker:
     """Runs workflows and activities. A slot is a claimed run; parked runs hold none.
 
-    ``surroundings`` is for the testing kit: where time and chance come from.
+    ``reserve=(5, [send_email])`` keeps that many of the slots for runs of these; ``retention`` has it delete runs that
+    ended long ago. ``surroundings`` is for the testing kit: where time and chance come from.
     """
 
     def __init__(
@@ -53,6 +56,7 @@ class Worker:
         max_steps: int = 100,
         max_threads: int = 32,
         only: Iterable[Callable[..., Any] | str] | None = None,
+        reserve: Reserve | None = None,
         lease: float | timedelta = 60,
         beat: float | timedelta = 1,
         poll_interval: float | timedelta = 5,
@@ -61,6 +65,7 @@ class Worker:
         shutdown_grace: float | timedelta = 30,
         max_depth: int = 32,
         cache: int = 100,
+        retention: Retention | None = None,
         build: str | None = None,
         surroundings: Callable[[], Surroundings] = Surroundings,
     ) -> None:
@@ -68,17 +73,11 @@ class Worker:
         self._registry = Registry(workflows, activities)
         if not len(self._registry):
             raise ConfigurationError("this worker has nothing to run: give it workflows=[...] or activities=[...]")
-        for name, number in (
-            ("max_workers", max_workers),
-            ("max_steps", max_steps),
-            ("max_threads", max_threads),
-            ("reaper_batch", reaper_batch),
-        ):
-            if number < 1:
-                raise ConfigurationError(f"{name}={number} would never do anything: give at least 1")
+        _at_least_one(max_workers=max_workers, max_steps=max_steps, max_threads=max_threads, reaper_batch=reaper_batch)
+        served = self._registry.narrow(only)
         self._settings = Settings(
             queues=_queues(queues),
-            served=self._registry.narrow(only),
+            served=served,
             max_workers=max_workers,
             max_steps=max_steps,
             max_threads=max_threads,
@@ -93,6 +92,8 @@ class Worker:
             build=build_of(self._registry.functions(), build),
             host=socket.gethostname(),
             pid=os.getpid(),
+            kept=kept_for(reserve, self._registry, served, max_workers),
+            retention=retention,
         )
         self._surroundings = surroundings
         self._modules = modules_snapshot()
@@ -204,6 +205,12 @@ class Worker:
             await self.stop()
         finally:
             await running
+
+
+def _at_least_one(**numbers: int) -> None:
+    for name, number in numbers.items():
+        if number < 1:
+            raise ConfigurationError(f"{name}={number} would never do anything: give at least 1")
 
 
 def _queues(queues: Iterable[str]) -> tuple[str, ...]:

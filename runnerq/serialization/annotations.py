@@ -111,13 +111,21 @@ def _import_of(statement: ast.Import | ast.ImportFrom, alias: ast.alias) -> str:
 
 def parameters_of(fn: Callable[..., Any]) -> tuple[inspect.Parameter, ...] | None:
     """The parameters, without looking at annotations; None for a callable that does not tell (some built-in ones)."""
-    try:
-        if sys.version_info >= (3, 14):
-            import annotationlib  # noqa: PLC0415  # as above
+    signature = _signature(fn)
+    return None if signature is None else tuple(signature.parameters.values())
 
-            signature = inspect.signature(fn, annotation_format=annotationlib.Format.FORWARDREF)
-        else:
-            signature = inspect.signature(fn)
+
+def outermost_signature(fn: Callable[..., Any]) -> inspect.Signature | None:
+    """What a call itself takes, be it a wrapper that gives something else to what it wraps; None as above."""
+    return _signature(fn, follow_wrapped=False)
+
+
+def _signature(fn: Callable[..., Any], **how: Any) -> inspect.Signature | None:
+    if sys.version_info >= (3, 14):
+        import annotationlib  # noqa: PLC0415  # as above
+
+        how["annotation_format"] = annotationlib.Format.FORWARDREF
+    try:
+        return inspect.signature(fn, **how)
     except (ValueError, TypeError):
         return None
-    return tuple(signature.parameters.values())

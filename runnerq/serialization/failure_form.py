@@ -21,6 +21,7 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
 
     ``type`` is the class's qualified name inside ``module``; ``args`` are JSON builtins: what the class is made from.
     ``stack`` is the traceback's text without runnerq's own frames. ``members`` are those of an exception group.
+    ``attempts`` is how many a step or activity had made when it failed for good with this; 0 elsewhere.
     ``rebuilt`` says that the exception is raised again as its own class, with ``attributes`` set where its constructor
     does not set them; else it is raised as StepError.
     """
@@ -36,6 +37,7 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
     members: tuple[Failure, ...] = ()
     rebuilt: bool = False
     attributes: Mapping[str, Any] = {}
+    attempts: int = 0
 
     def __str__(self) -> str:
         return f"{self.type}: {self.message}" if self.message else self.type

@@ -42,10 +42,12 @@ _NOT_OURS = frozenset({"__notes__", ORIGIN})
 _MISSING: Any = object()
 
 
-def record(exc: BaseException, modules: frozenset[str], *, retryable: bool) -> str:
+def record(exc: BaseException, modules: frozenset[str], *, retryable: bool, attempts: int = 0) -> str:
     """The record of an exception, as JSON text. ``modules`` were loaded when the worker started. Never raises."""
     failure = _safely(lambda: _Recorder(modules).failure(exc, 0, retryable=retryable), None)
     if failure is not None:
+        if attempts:
+            failure = msgspec.structs.replace(failure, attempts=attempts)
         text = _safely(lambda: msgspec.json.encode(failure).decode(), None)
         if text is not None:
             return text
@@ -55,6 +57,7 @@ def record(exc: BaseException, modules: frozenset[str], *, retryable: bool) -> s
         _clean(str(cls.__module__), MAX_MESSAGE),
         "the exception could not be recorded: its own methods, or the recorder, failed",
         retryable=retryable,
+        attempts=attempts,
     )
     return msgspec.json.encode(unknown).decode()
 
@@ -95,6 +98,7 @@ class _Recorder:
             notes=self._notes(exc),
             stack=self._take(_stack(exc, origin), MAX_STACK),
             retryable=retryable,
+            attempts=0 if origin is None else origin.attempts,
         )
         whole = self._changed == changed
         inside: tuple[BaseException, ...] = _safely(lambda: _members(exc), ())

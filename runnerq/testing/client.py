@@ -7,14 +7,17 @@ from contextvars import copy_context
 from datetime import datetime
 from typing import Any, TypeVar, cast
 
-from runnerq.client.client import PAYLOAD_LIMIT, Client
+from runnerq.client.base import PAYLOAD_LIMIT
+from runnerq.client.client import Client
 from runnerq.client.core import Core, Given, ended
+from runnerq.client.hub import Stirs
 from runnerq.client.info import waiting_for
 from runnerq.client.options import NO_OPTIONS
 from runnerq.errors import RunBlocked
 from runnerq.persistence.records import Claimed, Outcome, Stuck, Turn
 from runnerq.runtime.ground import Ground
 from runnerq.runtime.registry import Registry
+from runnerq.runtime.retention import Retention
 from runnerq.runtime.worker import Worker
 from runnerq.serialization.codec import Codec
 from runnerq.serialization.failures import modules_snapshot
@@ -53,6 +56,10 @@ class StageCore(Core):
             name = (await self.record(blocked.run_id)).name
             raise RunBlocked(blocked.run_id, name, blocked) from self.causes.get(blocked.run_id)
         return ended(record)
+
+    async def stirred(self, stirs: Stirs) -> None:
+        # No polling: a timer of the loop would keep the test's time from moving.
+        await stirs.heard()
 
     async def _watch(self, run_id: str, look: Callable[[], Awaitable[T | None]], timeout: float | None, what: str) -> T:
         since = self.stage.now()
@@ -139,6 +146,7 @@ def worker_of(
     workflows: Sequence[Callable[..., Any]],
     activities: Sequence[Callable[..., Any]],
     cache: int = 0,
+    retention: Retention | None = None,
 ) -> Worker:
     """A worker on the stage."""
     return Worker(
@@ -149,6 +157,7 @@ def worker_of(
         max_depth=MAX_DEPTH,
         shutdown_grace=0,
         cache=cache,
+        retention=retention,
         build=BUILD,
         surroundings=lambda: StageSurroundings(stage),
     )

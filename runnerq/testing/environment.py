@@ -13,10 +13,11 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Self
 
-from runnerq.client.client import PAYLOAD_LIMIT
+from runnerq.client.base import PAYLOAD_LIMIT
 from runnerq.client.export import export
 from runnerq.errors import ConfigurationError
 from runnerq.retry import seconds
+from runnerq.runtime.retention import Retention
 from runnerq.runtime.worker import Worker
 from runnerq.testing.client import StageClient, worker_of
 from runnerq.testing.storage import at_once
@@ -28,6 +29,7 @@ class Environment(StageClient):
     Time begins at ``start`` (2025-01-01 UTC) and stands still, except in ``advance`` and while the test awaits a
     ``result()``, ``reached()`` or ``wait()``: then it jumps to what is due next whenever all is at rest. Every run is
     driven again from its journal at each turn; what is found wrong is raised by ``result()``, and else at the exit.
+    ``retention`` deletes by the same clock, whenever it moves.
     """
 
     def __init__(
@@ -36,8 +38,10 @@ class Environment(StageClient):
         activities: Iterable[Callable[..., Any]] = (),
         start: datetime | None = None,
         *,
+        retention: Retention | None = None,
         payload_limit: int = PAYLOAD_LIMIT,
     ) -> None:
+        self._retention = retention
         self._workflows, self._activities = list(workflows), list(activities)
         super().__init__(start, payload_limit=payload_limit)
         self._worker: Worker | None = None
@@ -49,7 +53,7 @@ class Environment(StageClient):
         await super().open()
         if self._workflows or self._activities:
             self.watch(self._workflows, self._activities)
-            self._worker = worker_of(self, self.stage, self._workflows, self._activities)
+            self._worker = worker_of(self, self.stage, self._workflows, self._activities, retention=self._retention)
             await self._worker.__aenter__()
 
     async def close(self) -> None:

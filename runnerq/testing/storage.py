@@ -96,7 +96,7 @@ class StageStorage(MemoryStorage):
     def crash(self, worker_id: int) -> None:
         """The worker is gone, and everybody knows: its runs are ready for another, one crash older."""
         with self.writing() as (book, now):
-            book.workers[worker_id].reaped = True
+            book.workers[worker_id].reaped_at = now
             upkeep.reap(book, worker_id, new_token(), len(book.open), now)
 
 

@@ -12,10 +12,12 @@ import msgspec
 
 from runnerq.clock import ManualClock
 from runnerq.persistence.protocol import Heart
-from runnerq.persistence.records import Pulse, Wake
-from runnerq.runtime.attempts import Attempts, Call, Ended, Result, Running
+from runnerq.persistence.records import Load, Pulse, Wake
+from runnerq.runtime.attempts import Attempts
 from runnerq.runtime.callbacks import Fail
+from runnerq.runtime.heartbeats import Heartbeats
 from runnerq.runtime.reading import DatabaseTime
+from runnerq.runtime.results import Call, Ended, Result, Running
 from runnerq.runtime.surroundings import Beating, Surroundings
 from runnerq.runtime.threads import Threads
 from runnerq.testing.stage import Stage
@@ -41,7 +43,13 @@ class StageSurroundings(Surroundings):
     def drive(self, run_id: str) -> Drive:
         return self._stage.drive(run_id, copy_context())
 
-    def attempts(self, threads: Threads, max_steps: int, fail: Fail) -> Attempts:
+    def attempts(
+        self,
+        threads: Threads,
+        max_steps: int,
+        fail: Fail,
+        may_begin: Callable[[], bool],  # noqa: ARG002 - it always may
+    ) -> Attempts:
         return WatchedAttempts(threads, max_steps, fail, self._stage)
 
     def heart(
@@ -54,8 +62,10 @@ class StageSurroundings(Surroundings):
         on_pulse: Callable[[Pulse], None],
         on_fence: Callable[[str], None],  # noqa: ARG002 - as above
         fail: Fail,  # noqa: ARG002 - a beat in memory does not fail
+        load: Callable[[], Load],
+        beats: Heartbeats,
     ) -> Beating:
-        return QuietHeart(self._stage, make(), worker_id, on_pulse)
+        return QuietHeart(self._stage, make(), worker_id, on_pulse, load, beats)
 
 
 class StandingTime(DatabaseTime):
@@ -80,7 +90,17 @@ class QuietHeart:
 
     good_beats = 0
 
-    def __init__(self, stage: Stage, heart: Heart, worker_id: int, on_pulse: Callable[[Pulse], None]) -> None:
+    def __init__(
+        self,
+        stage: Stage,
+        heart: Heart,
+        worker_id: int,
+        on_pulse: Callable[[Pulse], None],
+        load: Callable[[], Load],
+        beats: Heartbeats,
+    ) -> None:
+        self._load = load
+        self._beats = beats
         self._loop = asyncio.get_running_loop()
         self._stage = stage
         self._heart = heart
@@ -88,11 +108,17 @@ class QuietHeart:
         self._on_pulse = on_pulse
         self._unsubscribe: Callable[[], None] | None = None
 
+    def holds(self) -> bool:
+        return True
+
     def start(self) -> None:
         self._unsubscribe = self._stage.storage.subscribe(self._hear)
 
     def hurry(self) -> None:
         """It has heard by itself."""
+
+    async def last_words(self) -> None:
+        self._beat()
 
     async def stop(self) -> None:
         if self._unsubscribe is not None:
@@ -101,9 +127,15 @@ class QuietHeart:
 
     def _hear(self, wake: Wake) -> None:
         if self._worker_id in wake.workers and self._unsubscribe is not None:
-            pulse: Pulse = at_once(self._heart.beat(self._worker_id))
+            pulse = self._beat()
             if pulse.alive:
                 self._on_pulse(pulse)
+
+    def _beat(self) -> Pulse:
+        said = self._beats.take()
+        pulse: Pulse = at_once(self._heart.beat(self._worker_id, self._load(), said))
+        self._beats.written(said, pulse.held_back)
+        return pulse
 
 
 class WatchedAttempts(Attempts):

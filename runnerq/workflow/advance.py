@@ -23,8 +23,8 @@ from runnerq.errors import Cancelled, DepthExceeded, EncodingError, UsageError
 from runnerq.ids import derived_run_id
 from runnerq.serialization.codec import Codec
 from runnerq.serialization.failures import record
+from runnerq.workflow.child_handle import ChildHandle
 from runnerq.workflow.commands import ChildSpec, Command, SignalSpec, SleepSpec
-from runnerq.workflow.context import ChildHandle, Context
 from runnerq.workflow.deciding import Deciding, Refuse, all_values
 from runnerq.workflow.driver import ContinueAsNew, Driver
 from runnerq.workflow.ending import Blocked, ContinuedAsNew, End, Raised, Returned, UndoFailed, is_code_fault, is_stray
@@ -218,11 +218,13 @@ class Advance(Deciding):
             self.leaves[leaf.position] = leaf
             self.derived.append(Refuse(leaf, text))
             return leaf, None
-        self.children[child] = leaf
+        detached = bool(command.options.detached)
+        if not detached:
+            self.children[child] = leaf
         if self.recorder.recording:
             self.new_children.append(leaf)
         if command.kind == "spawn":
-            return None, ChildHandle(Context(self.driver), child, command.name, command.fn)
+            return None, ChildHandle(self.driver, child, command.name, command.fn, detached=detached)
         self._open(leaf)
         return leaf, None
 
@@ -235,7 +237,7 @@ class Advance(Deciding):
             return None if spec.timeout is None else at + timedelta(seconds=spec.timeout), None
         if not isinstance(spec, ChildSpec):
             return None, None
-        if spec.child_id is not None or not self.identity.may_have_children:
+        if spec.child_id is not None or not (self.identity.may_have_children or command.options.detached):
             return None, spec.child_id
         return None, derived_run_id(at, self.run_id, str(self.identity.info.generation), position)
 

@@ -59,10 +59,11 @@ class SignalSpec(msgspec.Struct, frozen=True):
 
 
 class SendSpec(msgspec.Struct, frozen=True):
-    """A signal to another run, or a cancel of it."""
+    """A signal to another run, or a cancel of it. ``type`` is what the channel takes."""
 
     run_id: str
     value: Any = None
+    type: Any = Any
 
 
 class AllSpec(msgspec.Struct, frozen=True):
@@ -214,6 +215,11 @@ def channel_name(channel: object) -> str:
     if not isinstance(name, str) or not name:
         raise UsageError(f"a channel is a Signal or a non-empty str, not {channel!r}")
     return name
+
+
+def channel_type(channel: Signal[Any] | str) -> Any:
+    """The type form of a channel's payloads; Any for a plain str."""
+    return channel.type if isinstance(channel, Signal) else Any
 
 
 LONGEST = 1000 * 365 * 86_400.0

@@ -12,12 +12,13 @@ import inspect
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from random import Random
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, NoReturn, ParamSpec, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, NoReturn, ParamSpec, TypeAlias, TypeVar, get_args, overload
 from uuid import UUID
 
 from runnerq.errors import UsageError
 from runnerq.ids import check_run_id
 from runnerq.retry import RetryPolicy
+from runnerq.workflow.child_handle import ChildHandle
 from runnerq.workflow.commands import (
     AllSpec,
     ChildSpec,
@@ -29,13 +30,14 @@ from runnerq.workflow.commands import (
     SleepSpec,
     Winner,
     channel_name,
+    channel_type,
     to_seconds,
 )
 from runnerq.workflow.declare import callable_name
 from runnerq.workflow.driver import ContinueAsNew, Driver, RunLog
 from runnerq.workflow.given import checked_key, checked_names
 from runnerq.workflow.identity import Info
-from runnerq.workflow.options import DEFAULTS, Arguments, CallOptions, ParentClose
+from runnerq.workflow.options import DEFAULTS, Arguments, CallOptions, OnDuplicate, ParentClose
 from runnerq.workflow.yields import hint
 
 P = ParamSpec("P")
@@ -52,49 +54,12 @@ T6 = TypeVar("T6")
 Member: TypeAlias = Command[T] | Generator[Command[Any], Any, T]
 """A member of a composite: a command, or a branch (a generator that advances on its own)."""
 
+if TYPE_CHECKING:
+    from runnerq.workflow.child_handle import Spawned
+
 _NO_DEFAULT: Any = object()
 
 __all__ = ["ChildHandle", "Context", "Info"]
-
-
-class ChildHandle:
-    """A started child, seen from its parent."""
-
-    __slots__ = ("_context", "_fn", "_name", "id")
-
-    def __init__(self, context: Context, child_id: str, name: str, fn: Callable[..., Any] | None) -> None:
-        self.id = child_id
-        self._context = context
-        self._name = name
-        self._fn = fn
-
-    def result(self) -> Command[Any]:
-        """Wait for the child, parked; answers its result, or raises ChildFailed or ChildCancelled."""
-        return self._context._command(  # noqa: SLF001 - of the same module
-            "child", self._name, fn=self._fn, spec=ChildSpec(self.id)
-        )
-
-    def send(self, channel: Signal[T] | str, value: T) -> Command[None]:
-        """Send a signal to the child."""
-        return self._context.send(self.id, channel, value)
-
-    def cancel(self) -> Command[bool]:
-        """Ask the child to cancel; answers whether that changed anything (a finished child is not changed)."""
-        return self._context._command("cancel", self._name, spec=SendSpec(self.id))  # noqa: SLF001 - as above
-
-    def __repr__(self) -> str:
-        return f"ChildHandle({self._name!r}, {self.id!r})"
-
-
-if TYPE_CHECKING:
-    from typing import Generic
-
-    R_co = TypeVar("R_co", covariant=True)
-
-    class Spawned(ChildHandle, Generic[R_co]):
-        """A ChildHandle typed with its result; it exists for type checkers only."""
-
-        def result(self) -> Command[R_co]: ...
 
 
 class Context:
@@ -192,15 +157,16 @@ class Context:
         """
         if self._options.formerly:
             raise UsageError("formerly= is for steps and children: wait for the old channel as well, with ctx.race")
-        type_ = channel.type if isinstance(channel, Signal) else Any
         has_default = default is not _NO_DEFAULT
         seconds = None if timeout is None else to_seconds(timeout)
-        spec = SignalSpec(type_, seconds, default if has_default else None, has_default, latest)
+        spec = SignalSpec(channel_type(channel), seconds, default if has_default else None, has_default, latest)
         return self._command("signal", channel_name(channel), spec=spec)
 
     def send(self, run_id: str, channel: Signal[T] | str, value: T) -> Command[None]:
-        """Send a signal to any run, exactly once. RunNotFound and RunFinished are raised at the yield."""
-        return self._command("send", channel_name(channel), spec=SendSpec(check_run_id(run_id), value))
+        """Send a signal to any run, exactly once. RunNotFound and RunFinished are raised at the yield, and UsageError
+        for a value that the channel does not take."""
+        spec = SendSpec(check_run_id(run_id), value, channel_type(channel))
+        return self._command("send", channel_name(channel), spec=spec)
 
     # --- composites ---------------------------------------------------------------------------------------------------
 
@@ -283,15 +249,20 @@ class Context:
         delay: float | timedelta | None = None,
         at: datetime | None = None,
         metadata: Mapping[str, str] | None = None,
+        on_duplicate: OnDuplicate | None = None,
         parent_close: ParentClose | None = None,
+        detached: bool | None = None,
         formerly: str | Iterable[str] | None = None,
         arguments: Arguments | None = None,
     ) -> Context:
         """A context with these options for the next call, on top of those that this one has.
 
         ``formerly``: the name, or names, that the call had in runs that are still open. ``arguments="any"``: it may be
-        on record there with other arguments.
+        on record there with other arguments. ``detached=True``: what is spawned is a run of its own and no child; it
+        outlives this run, and its handle has no ``result()``.
         """
+        if on_duplicate is not None and on_duplicate not in get_args(OnDuplicate):
+            raise UsageError(f"on_duplicate={on_duplicate!r} is not one of {', '.join(get_args(OnDuplicate))}")
         if arguments not in (None, "any"):
             raise UsageError(f"arguments={arguments!r} is not 'any': leave it out to have the arguments compared")
         given = CallOptions(
@@ -304,7 +275,9 @@ class Context:
             delay=None if delay is None else to_seconds(delay),
             at=at,
             metadata=metadata,
+            on_duplicate=on_duplicate,
             parent_close=parent_close,
+            detached=detached,
             formerly=None if formerly is None else checked_names(formerly),
             arguments=arguments,
         )
@@ -367,10 +340,12 @@ class Context:
 
     def handle(self, child_id: str) -> ChildHandle:
         """A handle to a child of this run by its id."""
-        return ChildHandle(self, check_run_id(child_id), "", None)
+        return ChildHandle(self._driver, check_run_id(child_id), options=self._options)
 
     def _start(self, kind: Literal["child", "spawn"], target: Any, args: Any, kwargs: Any) -> Command[Any]:
         name = self._options.name or _name_of(target)
+        if kind == "child" and self._options.detached:
+            raise UsageError(f"a detached run cannot be waited for: spawn {name!r}, or leave detached=True out")
         return self._command(kind, name, fn=target, args=args, kwargs=kwargs, spec=ChildSpec(None))
 
     def _command(self, kind: Any, name: str, **parts: Any) -> Command[Any]:

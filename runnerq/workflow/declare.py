@@ -35,6 +35,15 @@ _ACTIVITY = "__runnerq_activity__"
 _NOT_GIVEN: Any = object()
 
 
+class Hook(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The activity that is queued when a run becomes a dead letter: its name, and what it is declared with, if that is
+    known where it was named."""
+
+    name: str
+    queue: str | None = None
+    priority: int | None = None
+
+
 class WorkflowDeclaration(msgspec.Struct, frozen=True):
     """What ``@workflow`` said. ``timeout`` is seconds from the run's start."""
 
@@ -44,6 +53,7 @@ class WorkflowDeclaration(msgspec.Struct, frozen=True):
     queue: str | None = None
     priority: int | None = None
     metadata: Mapping[str, str] | None = None
+    on_dead_letter: Hook | None = None
 
 
 class ActivityDeclaration(msgspec.Struct, frozen=True):
@@ -54,6 +64,7 @@ class ActivityDeclaration(msgspec.Struct, frozen=True):
     timeout: float | None = None
     queue: str | None = None
     priority: int | None = None
+    on_dead_letter: Hook | None = None
 
 
 Declaration: TypeAlias = WorkflowDeclaration | ActivityDeclaration
@@ -69,6 +80,7 @@ def workflow(
     timeout: float | timedelta | None = None,
     queue: str | None = None,
     priority: int | None = None,
+    on_dead_letter: Callable[..., Any] | str | None = None,
     metadata: Mapping[str, str] | None = None,
 ) -> Callable[[FWorkflow], FWorkflow]: ...
 def workflow(  # the options of a workflow are its arguments
@@ -80,12 +92,14 @@ def workflow(  # the options of a workflow are its arguments
     timeout: float | timedelta | None = None,
     queue: str | None = None,
     priority: int | None = None,
+    on_dead_letter: Callable[..., Any] | str | None = None,
     metadata: Mapping[str, str] | None = None,
     **unknown: Any,
 ) -> Any:
     """Declare a workflow: a generator function ``(ctx, *args) -> Flow[R]``. Bare, or with options.
 
     ``timeout`` is a deadline from the run's start. ``version`` tells apart what runs under one name.
+    ``on_dead_letter`` is an activity, or the name of one, that is queued with a ``DeadLetter`` when a run becomes one.
     Raises ConfigurationError for what can never run: a coroutine function, a function that makes no generator.
     """
     if "retry" in unknown:
@@ -104,6 +118,7 @@ def workflow(  # the options of a workflow are its arguments
             queue=_queue(queue, "workflow"),
             priority=_priority(priority, "workflow"),
             metadata=_metadata(metadata),
+            on_dead_letter=_hook(on_dead_letter, "workflow"),
         )
         return _attach(function, _WORKFLOW, declared)
 
@@ -120,6 +135,7 @@ def activity(
     timeout: float | timedelta | None = None,
     queue: str | None = None,
     priority: int | None = None,
+    on_dead_letter: Callable[..., Any] | str | None = None,
 ) -> Callable[[FActivity], FActivity]: ...
 def activity(  # the options of an activity are its arguments
     fn: Any = _NOT_GIVEN,
@@ -130,22 +146,33 @@ def activity(  # the options of an activity are its arguments
     timeout: float | timedelta | None = None,
     queue: str | None = None,
     priority: int | None = None,
+    on_dead_letter: Callable[..., Any] | str | None = None,
     **unknown: Any,
 ) -> Any:
     """Declare an activity: a plain function, sync or async, that may touch the world. Bare, or with options.
 
-    ``retry=2`` means two attempts; ``timeout`` is for one attempt. Raises ConfigurationError for generator functions.
+    ``retry=2`` means two attempts; ``timeout`` is for one attempt. ``on_dead_letter`` is another activity, or the name
+    of one, that is queued with a ``DeadLetter`` when a run of this one becomes one; a step's attempts are its
+    workflow's affair. Raises ConfigurationError for generator functions.
     """
     _refuse_unknown("activity", unknown)
 
     def declare(function: Any) -> Any:
         _check_activity(function)
+        own_name = _name(function, name, "activity")
+        hook = _hook(on_dead_letter, "activity")
+        if hook is not None and hook.name == own_name:
+            raise ConfigurationError(
+                f"activity {own_name!r} names itself as on_dead_letter=: what it failed at would fail for ever. Name "
+                "another activity"
+            )
         declared = ActivityDeclaration(
-            name=_name(function, name, "activity"),
+            name=own_name,
             retry=None if retry is None else RetryPolicy.of(retry),
             timeout=_timeout(timeout, "activity"),
             queue=_queue(queue, "activity"),
             priority=_priority(priority, "activity"),
+            on_dead_letter=hook,
         )
         return _attach(function, _ACTIVITY, declared)
 
@@ -275,6 +302,20 @@ def _metadata(metadata: Any) -> Mapping[str, str] | None:
     ):
         raise ConfigurationError(f"@workflow(metadata={metadata!r}): expected a mapping of str to str")
     return dict(metadata)
+
+
+def _hook(given: Any, kind: str) -> Hook | None:
+    what = f"@{kind}(on_dead_letter=)"
+    if given is None:
+        return None
+    if isinstance(given, str):
+        return Hook(check_name(given, what))
+    declared = declaration_of(given) if callable(given) else None
+    if not isinstance(declared, ActivityDeclaration):
+        raise ConfigurationError(
+            f"{what} is {given!r}: expected a function that is decorated with @activity, or the name of one"
+        )
+    return Hook(declared.name, declared.queue, declared.priority)
 
 
 def _refuse_unknown(kind: str, unknown: Mapping[str, Any]) -> None:

@@ -10,6 +10,8 @@ from runnerq.errors import ConfigurationError, UsageError
 
 FARTHEST = datetime(9000, 1, 1, tzinfo=UTC)
 """A due time past this would leave no room for ranks and zones before the last year that a datetime holds."""
+MOST_KEY = 1_800
+"""UTF-8 bytes; with the longest name beside it this is what an index entry of a database holds."""
 MOST_METADATA = 16_384
 """Characters; metadata is for labels that runs are found by."""
 
@@ -20,6 +22,10 @@ def checked_key(key: object) -> str:
         raise ValueError(f"an idempotency key is a non-empty str, not {key!r}")
     if not _storable(key):
         raise ValueError(f"an idempotency key is text without NUL and unpaired surrogates, not {key!r}")
+    if (size := len(key.encode())) > MOST_KEY:
+        raise ValueError(
+            f"an idempotency key of {size:,} bytes is over {MOST_KEY:,}: give a hash of what it is made of"
+        )
     return key
 
 
@@ -61,4 +67,4 @@ def checked_time(at: datetime) -> datetime:
 
 
 def _storable(text: str) -> bool:
-    return "\0" not in text and not any("\ud800" <= char <= "\udfff" for char in text)
+    return "\0" not in text and (text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text))

@@ -11,6 +11,8 @@ import msgspec
 from runnerq.retry import RetryPolicy
 
 ParentClose = Literal["cancel", "abandon"]
+OnDuplicate = Literal["return_existing", "no_reuse", "allow_reuse", "allow_reuse_on_failure"]
+"""What a taken key means. Here, on the lowest floor that needs it; clients and storages mean the same."""
 Arguments = Literal["any"]
 
 
@@ -18,6 +20,7 @@ class CallOptions(msgspec.Struct, frozen=True):
     """None means: as declared. Durations are seconds.
 
     ``formerly`` are names under which this may be on record, ``arguments="any"`` says that other arguments may be.
+    ``detached`` makes what is spawned a run of its own, and no child.
     """
 
     name: str | None = None
@@ -29,7 +32,9 @@ class CallOptions(msgspec.Struct, frozen=True):
     delay: float | None = None
     at: datetime | None = None
     metadata: Mapping[str, str] | None = None
+    on_duplicate: OnDuplicate | None = None
     parent_close: ParentClose | None = None
+    detached: bool | None = None
     formerly: tuple[str, ...] | None = None
     arguments: Arguments | None = None
 

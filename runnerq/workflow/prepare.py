@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, assert_never
 
-from runnerq.errors import EncodingError
+from runnerq.errors import ConfigurationError, DecodingError, EncodingError, UsageError
 from runnerq.serialization.codec import Codec
 from runnerq.serialization.digest import digest
 from runnerq.workflow.commands import ATTEMPTED, AllSpec, ChildSpec, Command, SendSpec, SignalSpec, SleepSpec
 from runnerq.workflow.identity import Identity
-from runnerq.workflow.types import check_answer_type
+from runnerq.workflow.types import check_answer_type, check_arguments
 
 _MANY = 256
 
@@ -61,16 +61,30 @@ class Preparation:
                 self.prepare(member)
 
     def _check_call(self, command: Command[Any]) -> None:
-        # A workflow calls few functions often.
+        # A workflow calls few functions often, each with as many arguments as ever.
         try:
-            if command.fn in self._good:
+            call = (command.kind, command.fn, len(command.args), *command.kwargs)
+            if call in self._good:
                 return
             if len(self._good) >= _MANY:
                 self._good.clear()
             check_answer_type(command)
-            self._good.add(command.fn)
+            check_arguments(command)
+            self._good.add(call)
         except TypeError:  # it cannot be hashed
             check_answer_type(command)
+            check_arguments(command)
+
+    def _sendable(self, channel: str, value: Any, type_: Any) -> str:
+        """A signal's payload. UsageError if the channel does not take it: whoever waits for it could only fail."""
+        what = f"the signal {channel!r} from run {self._run_id}"
+        text = self._codec.encode(value, what)
+        if type_ is not Any:
+            try:
+                self._codec.decode(text, type_, what)
+            except (DecodingError, ConfigurationError) as error:
+                raise UsageError(str(error)) from error
+        return text
 
     def _prepare_other(self, command: Command[Any]) -> tuple[Any, ...]:
         """Check what the command is given, encode what is sent, and answer what its digest is made of."""
@@ -80,14 +94,13 @@ class Preparation:
             case SignalSpec(_, timeout, default, has_default, latest):
                 check_answer_type(command)
                 return timeout, has_default, default, latest
-            case SendSpec(to, value):
+            case SendSpec(to, value, type_):
                 if command.kind == "send":
-                    what = f"the signal {command.name!r} from run {self._run_id}"
-                    command.payload = self._codec.encode(value, what)
+                    command.payload = self._sendable(command.name, value, type_)
                 return to, value
             case ChildSpec(None):
                 self._check_child(command)
-                check_answer_type(command)
+                self._check_call(command)
                 what = f"the input of {command!r} of run {self._run_id}"
                 command.payload = self._codec.encode_call(command.args, command.kwargs, what)
                 return command.args

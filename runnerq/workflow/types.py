@@ -6,10 +6,11 @@ from functools import lru_cache
 from typing import Any
 
 from runnerq.errors import ConfigurationError, UsageError
+from runnerq.serialization.annotations import outermost_signature
 from runnerq.serialization.signatures import Signature, signature_of, workflow_signature_of
 from runnerq.serialization.type_forms import check_type
 from runnerq.workflow.commands import ATTEMPTED, Command, SignalSpec
-from runnerq.workflow.declare import WorkflowDeclaration, declaration_of
+from runnerq.workflow.declare import WorkflowDeclaration, callable_name, declaration_of
 
 
 def answer_type(command: Command[Any]) -> Any:
@@ -39,6 +40,21 @@ def check_answer_type(command: Command[Any]) -> None:
             f"{command!r} is given a generator function: run it as a part of this workflow with `yield from`, as a "
             "branch with ctx.all, or as a run of its own with ctx.child"
         )
+
+
+def check_arguments(command: Command[Any]) -> None:
+    """Raise UsageError, for the user's line, if its function cannot be called with these arguments at all: each attempt
+    could only fail, and its undos would run for a slip of the pen."""
+    fn: Any = command.fn
+    takes = outermost_signature(fn)
+    if takes is None:
+        return
+    is_workflow = command.kind not in ATTEMPTED and isinstance(declaration_of(fn), WorkflowDeclaration)
+    context = (None,) if is_workflow else ()
+    try:
+        takes.bind(*context, *command.args, **command.kwargs)
+    except TypeError as error:
+        raise UsageError(f"{command!r} is not what {callable_name(fn)}{takes} takes: {error}") from None
 
 
 def _signature(command: Command[Any]) -> Signature:

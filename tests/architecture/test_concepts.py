@@ -1,4 +1,4 @@
-"""What docs/concepts says is shown by tests, and its code is code.
+"""What docs/concepts and docs/guides say is shown by tests, and their code is code.
 
 Behind every paragraph, bullet and table row an HTML comment names the tests that show it, as ``naming`` has them, or
 says ``no claim``. The Python blocks of a page are one module: type-checked, imported, and registered with a worker.
@@ -26,7 +26,8 @@ from tests.architecture.naming import missing
 from tests.architecture.source import ROOT
 
 CONCEPTS = ROOT / "docs" / "concepts"
-PAGES = sorted(CONCEPTS.glob("*.md"))
+GUIDES = ROOT / "docs" / "guides"
+PAGES = sorted([*CONCEPTS.glob("*.md"), *GUIDES.glob("*.md")])
 NAMES = [page.stem for page in PAGES]
 
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

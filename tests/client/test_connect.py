@@ -17,6 +17,7 @@ from runnerq.client.connect import connect
 from runnerq.errors import ConfigurationError, PayloadTooLarge, SchemaError, StorageUnavailable, UsageError
 from runnerq.persistence.embedded import default_folder
 from runnerq.persistence.memory import MemoryStorage
+from runnerq.persistence.postgres import PostgresStorage
 from runnerq.persistence.records import Status
 from runnerq.runtime.worker import Worker
 from tests.client.shop import APPROVAL, ORDER, Order, Shipment, checkout, mail, resize
@@ -96,6 +97,26 @@ async def test_the_environment_names_the_database(module_database: str, monkeypa
         assert (await client.start(checkout, ORDER)).created
 
 
+async def test_the_environment_names_the_way_past_a_pooler(
+    module_database: str, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RUNNERQ_DSN", module_database)
+    monkeypatch.setenv("RUNNERQ_DIRECT_DSN", module_database)
+    async with connect() as client:
+        assert (await client.start(checkout, ORDER)).created
+    monkeypatch.setenv("RUNNERQ_DIRECT_DSN", database)
+    with pytest.raises(ConfigurationError, match="direct_dsn leads elsewhere"):
+        await connect().open()
+
+
+async def test_a_given_dsn_does_not_take_the_way_past_a_pooler_from_the_environment(
+    module_database: str, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RUNNERQ_DIRECT_DSN", database)
+    async with connect(module_database) as client:
+        assert (await client.start(checkout, ORDER)).created
+
+
 async def test_a_client_may_be_opened_again(module_database: str) -> None:
     client = connect(module_database)
     for _ in range(2):
@@ -113,7 +134,9 @@ async def test_a_schema_of_ones_own_is_apart(module_database: str) -> None:
 
 
 class TestRefused:
-    async def test_nobody_there(self) -> None:
+    async def test_nobody_there(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        # The default of ten seconds would teach no more.
+        monkeypatch.setitem(PostgresStorage.__init__.__kwdefaults__, "connect_timeout", 0.3)
         with pytest.raises(StorageUnavailable, match=r"127\.0\.0\.1:1/nowhere has not answered") as raised:
             await connect("postgresql://me:secret@127.0.0.1:1/nowhere").open()
         assert "secret" not in str(raised.value)

@@ -10,11 +10,18 @@ import msgspec
 import pytest
 
 from runnerq.client.client import Client
-from runnerq.errors import ConfigurationError, EncodingError, KeyTaken, PayloadTooLarge, StorageUnavailable
+from runnerq.errors import (
+    ConfigurationError,
+    EncodingError,
+    KeyTaken,
+    PayloadTooLarge,
+    StorageRefused,
+    StorageUnavailable,
+)
 from runnerq.persistence.memory import MemoryStorage
-from runnerq.persistence.records import Definition, Priority, RunRecord, StartReply, Status
+from runnerq.persistence.records import Priority, RunRecord, StartReply, Status
 from runnerq.retry import RetryPolicy
-from tests.client.shop import ORDER, Order, Player, checkout, checkout_v2, mail, resize
+from tests.client.shop import ORDER, Order, checkout, checkout_v2, mail, resize
 
 
 async def stored(client: Client, run_id: str) -> RunRecord:
@@ -127,38 +134,6 @@ async def test_a_function_that_is_not_declared_cannot_be_started(client: Client)
         await client.start(loose)
 
 
-class TestByName:
-    async def test_an_unknown_name_is_a_workflow_of_version_1(self, client: Client) -> None:
-        record = await stored(client, (await client.start("unheard_of", {"a": 1})).id)
-        assert (record.kind, record.name, record.version, record.queue) == ("workflow", "unheard_of", 1, "default")
-
-    async def test_the_highest_registered_version_is_taken_with_its_queue_and_options(
-        self, client: Client, player: Player
-    ) -> None:
-        holder = player._holder
-        one = Definition(kind="workflow", name="checkout", version=1, queue="default", build="b")
-        two = msgspec.structs.replace(one, version=2, queue="fast", options='{"priority":1,"timeout":5.0}')
-        await client.storage.register(await a_row(holder.id), [one, two])
-        record = await stored(client, (await client.start("checkout", {"item": "cup"})).id)
-        assert (record.version, record.queue, record.priority) == (2, "fast", Priority.HIGH)
-
-    async def test_a_registered_activity_is_started_as_one(self, client: Client, player: Player) -> None:
-        it = Definition(kind="activity", name="mail", version=1, queue="post", build="b")
-        await client.storage.register(await a_row(player._holder.id), [it])
-        record = await stored(client, (await client.start("mail", "me")).id)
-        assert (record.kind, record.queue) == ("activity", "post")
-
-    async def test_an_empty_name_is_a_value_error(self, client: Client) -> None:
-        with pytest.raises(ValueError, match="non-empty"):
-            await client.start("")
-
-
-async def a_row(worker_id: int) -> Any:
-    from runnerq.persistence.records import WorkerRow
-
-    return WorkerRow(id=worker_id, lease=60, host="h", pid=1, build="b", queues=("q",), served=("s",))
-
-
 class TestKeys:
     async def test_a_second_start_answers_the_run_that_is_there(self, client: Client) -> None:
         first = await client.options(key="order-1").start(checkout, ORDER)
@@ -213,12 +188,44 @@ class TestMany:
             await client.start_many(resize, [(1,)], keys=[""])
 
     async def test_nothing_starts_if_one_of_the_arguments_cannot_be_stored(self, client: Client) -> None:
-        with pytest.raises(EncodingError):
+        with pytest.raises(EncodingError, match=r"the input of resize, args\[1\] of start_many"):
             await client.start_many("resize", [(1,), (float("inf"),)])
         assert not (await client.list()).items
 
+    @pytest.mark.parametrize(
+        "wrong", [(1, 2), ("wide",), (), "1", None], ids=["too many", "another type", "too few", "a str", "None"]
+    )
+    async def test_a_tuple_that_the_function_does_not_take_is_named_by_its_number(
+        self, client: Client, wrong: Any
+    ) -> None:
+        with pytest.raises(TypeError, match=r"resize cannot be started with args\[2\] of start_many"):
+            await client.start_many(resize, [(1,), (2,), wrong])
+        assert not (await client.list()).items
+
+    async def test_a_key_that_is_given_twice_is_the_first_ones_also_in_another_commit(self, client: Client) -> None:
+        keys = [f"k{number}" for number in range(1500)]
+        handles = await client.start_many(resize, ((width,) for width in range(1501)), keys=[*keys, "k0"])
+        assert (handles[-1].id, handles[-1].created) == (handles[0].id, False)
+
+    async def test_signals_cannot_go_with_many(self, client: Client) -> None:
+        with pytest.raises(ConfigurationError, match="signals="):
+            await client.options(signals=[("go", 1)]).start_many(resize, [(1,)])
+
+    async def test_the_first_error_ends_it_and_keeps_its_cause(self) -> None:
+        async with Client(Refusing()) as client:
+            with pytest.raises(StorageRefused, match="not this one") as refused:
+                await client.start_many(resize, ((width,) for width in range(5000)))
+        assert isinstance(refused.value.__cause__, LookupError)
+
     async def test_none_at_all_is_an_empty_list(self, client: Client) -> None:
         assert await client.start_many(resize, []) == []
+
+
+class Refusing(MemoryStorage):
+    """A storage that refuses each start."""
+
+    async def start(self, runs: Any) -> list[StartReply]:
+        raise StorageRefused("not this one") from LookupError("why")
 
 
 class Forgetful(MemoryStorage):

@@ -6,10 +6,13 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from runnerq.persistence.postgres import PostgresStorage
+from tests.end_to_end.serving import Serving
 from tests.end_to_end.shop import LOG_VARIABLE
+from tests.end_to_end.watching import line_of
 from tests.runtime.stage import Stage
 
 ROOT = Path(__file__).parents[2]
@@ -48,6 +51,12 @@ class Processes:
             text=True,
         )
         self.started.append(process)
+        return process
+
+    async def serving(self, serving: Serving) -> subprocess.Popen[str]:
+        """A worker process that can claim."""
+        process = self.start("tests.end_to_end.serving", msgspec.json.encode(serving).decode())
+        await line_of(process, "ready")
         return process
 
 

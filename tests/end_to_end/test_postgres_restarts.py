@@ -13,6 +13,8 @@ import pytest
 
 from runnerq.persistence.embedded import EmbeddedPostgres
 from runnerq.persistence.postgres import PostgresStorage
+from runnerq.persistence.records import Status, Verdict
+from runnerq.testing.conformance.world import COMPLETED, a_holder, a_row, a_run, a_turn, look, rows_of
 from runnerq.workflow.commands import Flow
 from runnerq.workflow.context import Context
 from runnerq.workflow.declare import activity, workflow
@@ -22,12 +24,16 @@ from tests.runtime.stage import Gate, Stage
 PATIENCE = 60.0
 
 
+UNFLUSHED = {"wal_writer_delay": "10s", "bgwriter_delay": "10s"}
+"""What nobody waits for is not on disk for a while, as it is by chance everywhere: a crash then takes it back."""
+
+
 class Server:
     """A server of a test's own, durable as in earnest, that can be stopped, crashed and started again."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._postgres = EmbeddedPostgres(folder)
+        self._postgres = EmbeddedPostgres(folder, settings=UNFLUSHED)
         self.dsn = ""
 
     async def start(self) -> None:
@@ -64,6 +70,16 @@ async def a_server() -> AsyncIterator[Server]:
             yield server
         finally:
             await server.stop()
+
+
+@asynccontextmanager
+async def opened(dsn: str) -> AsyncIterator[PostgresStorage]:
+    storage = PostgresStorage(dsn)
+    await storage.open()
+    try:
+        yield storage
+    finally:
+        await storage.close()
 
 
 @pytest.fixture
@@ -135,3 +151,23 @@ async def test_crashes_of_postgres_in_the_middle_of_commits_lose_and_repeat_noth
     assert set(ran) == {(run, step) for run in range(runs) for step in range(steps)}
     # Only what was not on record ran again: at most what was under way at a crash, a step a slot.
     assert len(ran) <= runs * steps + crashes * slots
+
+
+async def test_a_claim_that_a_crash_of_postgres_took_back_lets_its_first_owner_write_nothing(server: Server) -> None:
+    async with opened(server.dsn) as storage:
+        run = a_run()
+        await storage.start([run])
+        first, second = await a_holder(storage), await a_holder(storage)
+        taken = await first.take(run)
+        await server.crash()
+        await server.start()
+    async with opened(server.dsn) as storage:
+        assert (await look(storage, run.id)).status is Status.PENDING, "the claim was on disk: this shows nothing"
+        stale = a_turn(taken, COMPLETED, rows=(a_row(0),))
+        assert await storage.commit([stale]) == [Verdict.LOST]
+        second.storage = storage
+        mine = await second.take(run)
+        assert mine.token != taken.token
+        assert await storage.commit([stale]) == [Verdict.LOST]
+        assert await rows_of(storage, run.id) == []
+        assert await second.commit(mine, COMPLETED) is Verdict.DONE

@@ -14,39 +14,13 @@ from runnerq.persistence.records import Status
 from tests.end_to_end.conftest import Processes
 from tests.end_to_end.processes import Doomed
 from tests.end_to_end.shop import ACTIVITIES, WORKFLOWS, slowly, wait_for_approval
+from tests.end_to_end.watching import PATIENCE, ended, keys, line_of, ran, until
 from tests.postgres import fetch_value
 from tests.runtime.stage import Stage, Tapped
-
-PATIENCE = 60.0
 
 
 def command_line_worker(processes: Processes, database: str, queue: str) -> subprocess.Popen[str]:
     return processes.start("runnerq", "worker", "tests.end_to_end.shop", "--queue", queue, RUNNERQ_DSN=database)
-
-
-async def line_of(process: subprocess.Popen[str], word: str) -> str:
-    """The next line that this process prints and that begins so."""
-    assert process.stdout is not None
-    async with asyncio.timeout(PATIENCE):
-        while not (line := await asyncio.to_thread(process.stdout.readline)).startswith(word):
-            assert line, f"the process ended without saying {word!r}"
-    return line.strip()
-
-
-async def until(log: Path, lines: int) -> None:
-    """Steps have had so many side effects."""
-    async with asyncio.timeout(PATIENCE):
-        while len(log.read_text().splitlines()) < lines:
-            await asyncio.sleep(0.01)
-
-
-def ran(log: Path) -> list[str]:
-    """The names of the steps that had their side effect, in order."""
-    return [line.partition(" ")[0].rpartition(":")[2] for line in log.read_text().splitlines()]
-
-
-async def ended(process: subprocess.Popen[str]) -> int:
-    return await asyncio.wait_for(asyncio.to_thread(process.wait), PATIENCE)
 
 
 async def test_a_run_parked_by_one_process_is_signalled_from_a_second_and_resumed_by_a_third(
@@ -102,9 +76,9 @@ async def test_a_worker_paused_past_its_lease_and_woken_writes_nothing_that_coun
         assert await ended(paused) == 0
     # Nothing of the first time was on record, so the step ran again: once, and under the same key.
     assert ran(log)[:2] == ["label", "label"]
-    keys = [line.partition(" ")[0] for line in log.read_text().splitlines()]
-    assert keys[0] == keys[1]
-    assert len(keys) == 3
+    ran_under = keys(log)
+    assert ran_under[0] == ran_under[1]
+    assert len(ran_under) == 3
     assert {claimed.crashes for claim in tapped.claims for claimed in claim.runs} <= {0, 1}
     await shop.no_gaps(run.id)
 

@@ -27,6 +27,8 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.mutants.faults import FAULTS, OPENING_FAULTS, Fault
+from tests.mutants.queue_faults import QUEUE_FAULTS
+from tests.mutants.reading_faults import READING_FAULTS
 from tests.mutants.replay_faults import REPLAY_FAULTS
 from tests.mutants.runtime_faults import RUNTIME_FAULTS
 
@@ -35,7 +37,10 @@ PATIENCE = 60
 """Seconds for one test: a fault may make it wait for what never comes."""
 LONGEST = 600
 """Seconds for all tests of one fault."""
-KINDS: dict[str, tuple[Fault, ...]] = {"storage": FAULTS + OPENING_FAULTS, "replay": REPLAY_FAULTS + RUNTIME_FAULTS}
+KINDS: dict[str, tuple[Fault, ...]] = {
+    "storage": FAULTS + OPENING_FAULTS + QUEUE_FAULTS + READING_FAULTS,
+    "replay": REPLAY_FAULTS + RUNTIME_FAULTS,
+}
 
 
 @dataclass(frozen=True)

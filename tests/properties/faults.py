@@ -17,7 +17,19 @@ import msgspec
 
 from runnerq.errors import StorageUnavailable
 from runnerq.persistence.protocol import Heart, Storage
-from runnerq.persistence.records import Claim, ClaimRequest, NewSignal, Pulse, Sent, Turn, Verdict, Wake, WorkerRow
+from runnerq.persistence.records import (
+    Claim,
+    ClaimRequest,
+    Details,
+    Load,
+    NewSignal,
+    Pulse,
+    Sent,
+    Turn,
+    Verdict,
+    Wake,
+    WorkerRow,
+)
 
 AT_COMMITS = (
     "killed before a commit",
@@ -232,12 +244,12 @@ class _FaultyHeart:
     async def open(self) -> None:
         await self._heart.open()
 
-    async def beat(self, worker_id: int) -> Pulse:
+    async def beat(self, worker_id: int, load: Load, details: Sequence[Details]) -> Pulse:
         if self._worker.beat_fault() or (self._worker.stale and worker_id == self._worker.worker_id):
             # A stale worker must not hear so soon that it is one.
             self._worker.stutters = max(self._worker.stutters, 0)
             raise StorageUnavailable("the beat was lost")
-        return await self._heart.beat(worker_id)
+        return await self._heart.beat(worker_id, load, details)
 
     async def close(self) -> None:
         await self._heart.close()

@@ -56,3 +56,11 @@ async def memory() -> AsyncIterator[Stage]:
     stage = Stage(MemoryStorage())
     async with stage.base:
         yield stage
+
+
+@pytest.fixture
+async def postgres(shared_database: str) -> AsyncIterator[Stage]:
+    """Where a behaviour is shown that only a database can show."""
+    stage = Stage(_postgres(shared_database))
+    async with stage.base:
+        yield stage

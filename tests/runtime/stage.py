@@ -17,7 +17,7 @@ from runnerq.client.client import Client
 from runnerq.client.handle import Handle
 from runnerq.ids import new_run_id
 from runnerq.persistence.protocol import Heart, Storage
-from runnerq.persistence.records import Ask, Claim, ClaimRequest, Inbox, Pulse, Status, Turn, Verdict
+from runnerq.persistence.records import Ask, Claim, ClaimRequest, Details, Inbox, Load, Pulse, Status, Turn, Verdict
 from runnerq.runtime.worker import Worker
 from runnerq.workflow.declare import WorkflowDeclaration, declaration_of
 
@@ -90,6 +90,9 @@ class Tapped:
         self.claims: list[Claim] = []
         self.asks: list[Ask] = []
         self.cancels: list[tuple[str, ...]] = []
+        self.beats = 0
+        self.details: list[Details] = []
+        self.loads: list[Load] = []
         self.before: Callable[[Sequence[Turn]], Awaitable[None]] | None = None
         self.after: Callable[[Sequence[Turn], list[Verdict]], Awaitable[None]] | None = None
         self.beaten: Callable[[], None] | None = None
@@ -144,10 +147,13 @@ class _TappedHeart:
     async def open(self) -> None:
         await self._heart.open()
 
-    async def beat(self, worker_id: int) -> Pulse:
+    async def beat(self, worker_id: int, load: Load, details: Sequence[Details]) -> Pulse:
         if self._tapped.beaten is not None:
             self._tapped.beaten()
-        return await self._heart.beat(worker_id)
+        self._tapped.beats += 1
+        self._tapped.loads.append(load)
+        self._tapped.details += details
+        return await self._heart.beat(worker_id, load, details)
 
     async def close(self) -> None:
         await self._heart.close()

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from runnerq.errors import Cancelled, UsageError
-from runnerq.runtime.attempts import Attempts, Call, Interrupted, Raised, Result, Returned, Running, TimedOut
+from runnerq.runtime.attempts import Attempts
 from runnerq.runtime.current import Current, current
+from runnerq.runtime.results import Call, Interrupted, Raised, Result, Returned, Running, TimedOut
 from runnerq.runtime.threads import Threads
 from tests.runtime.virtual_time import in_virtual_time, settle, until
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
-from runnerq.errors import Cancelled, UsageError
-from runnerq.runtime.current import CURRENT, Current, current, idempotency_key
+from runnerq.errors import Cancelled, EncodingError, PayloadTooLarge, UsageError
+from runnerq.persistence.records import Claimed
+from runnerq.runtime.current import CURRENT, Current, Means, current, idempotency_key
+from runnerq.runtime.heartbeats import Heartbeats
+from runnerq.serialization.codec import Codec
 
 
 def a_current(**options: object) -> Current:
@@ -53,13 +58,45 @@ def test_a_heartbeat_keeps_the_last_details() -> None:
     mine = a_current()
     mine.heartbeat({"row": 1})
     mine.heartbeat()
-    assert mine.details == {"row": 1}
+    assert mine.said == '{"row":1}'
 
 
-def test_a_heartbeat_after_a_cancel_raises_in_a_sync_step_only() -> None:
+def test_details_without_a_json_form_are_an_error_at_the_call_that_names_the_step() -> None:
+    mine = a_current()
+    with pytest.raises(EncodingError, match=r"the heartbeat's details of 'charge' \(entry '4'\) of run r"):
+        mine.heartbeat({"a": {1, object()}})
+    assert mine.said is None
+
+
+def test_details_that_are_too_large_are_an_error_at_the_call() -> None:
+    mine = a_current(means=Means(Heartbeats(Codec(payload_limit=10))))
+    with pytest.raises(PayloadTooLarge):
+        mine.heartbeat("x" * 20)
+
+
+def test_the_details_of_the_last_start_are_a_fresh_copy_each_time() -> None:
+    assert a_current().heartbeat_details is None
+    mine = a_current(before='{"rows":[1]}')
+    mine.heartbeat_details["rows"].append(2)
+    assert mine.heartbeat_details == {"rows": [1]}
+
+
+def test_a_heartbeat_after_a_cancel_raises_in_a_sync_step_only_and_says_nothing() -> None:
     for_thread = a_current(is_async=False, cancelled=True, cancel_reason="not wanted")
     with pytest.raises(Cancelled) as raised:
         for_thread.heartbeat("last")
     assert raised.value.reason == "not wanted"
-    assert for_thread.details == "last"
-    a_current(is_async=True, cancelled=True).heartbeat()
+    assert for_thread.said is None
+    other = a_current(is_async=True, cancelled=True)
+    other.heartbeat("last")
+    assert other.said is None
+
+
+def test_without_a_run_or_with_a_client_of_another_kind_the_client_is_what_the_worker_was_given() -> None:
+    plain = object()
+    of = Claimed(
+        id="r", token=1, kind="activity", name="n", version=0, queue="q", priority=2, input="[]",
+        created_at=datetime.now(UTC), root_id="r",
+    )  # fmt: skip
+    assert a_current(means=Means(Heartbeats(Codec()), plain), claimed=of).client is plain
+    assert a_current().client is None

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from runnerq.errors import StorageUnavailable
-from runnerq.persistence.records import Arrival, Pulse
+from runnerq.persistence.records import Arrival, Details, Load, Pulse
 from runnerq.runtime.heart import STALLED, HeartThread
+from runnerq.runtime.heartbeats import Heartbeats
+from runnerq.serialization.codec import Codec
 from tests.runtime.virtual_time import in_virtual_time, settle
 
 NOW = datetime(2025, 1, 1, tzinfo=UTC)
@@ -28,6 +30,8 @@ class Line:
         self.opened = 0
         self.closed = 0
         self.beats: list[float] = []
+        self.loads: list[Load] = []
+        self.details: list[list[Details]] = []
         self.threads: set[int] = set()
 
     def __call__(self) -> Line:
@@ -36,8 +40,10 @@ class Line:
     async def open(self) -> None:
         self.opened += 1
 
-    async def beat(self, worker_id: int) -> Pulse:
+    async def beat(self, worker_id: int, load: Load, details: Sequence[Details]) -> Pulse:
         assert worker_id == 7
+        self.loads.append(load)
+        self.details.append(list(details))
         self.beats.append(asyncio.get_running_loop().time())
         self.threads.add(threading.get_ident())
         return await self._beat()
@@ -55,6 +61,7 @@ class Chest:
         self.fences: list[tuple[str, float]] = []
         self.failures: list[BaseException] = []
         self.loop = asyncio.get_running_loop()
+        self.words = Heartbeats(Codec())
         settings: dict[str, Any] = {"interval": 1, "lease": 60, "clock": self.loop.time, "since": 0.0} | options
         self.heart = HeartThread(
             self.line,
@@ -62,6 +69,8 @@ class Chest:
             on_pulse=self.pulses.append,
             on_fence=lambda reason: self.fences.append((reason, self.loop.time())),
             fail=self.failures.append,
+            load=lambda: Load(held=3, running=2, stuck=1),
+            beats=self.words,
             **settings,
         )
 
@@ -168,7 +177,7 @@ async def test_the_lease_is_counted_from_when_the_last_good_beat_was_sent() -> N
 
 
 @in_virtual_time
-async def test_it_connects_again_after_an_outage() -> None:
+async def test_after_an_error_it_asks_the_same_heart_again() -> None:
     async def away_for_a_while() -> Pulse:
         return await (away() if 3 <= chest.loop.time() < 20 else alive())
 
@@ -176,7 +185,8 @@ async def test_it_connects_again_after_an_outage() -> None:
     await chest.beat_for(30)
     assert chest.fences == []
     assert len(chest.pulses) > 10
-    assert chest.line.opened == chest.line.closed > 10
+    # Whether its connection can still be used, the storage knows.
+    assert chest.line.opened == chest.line.closed == 1
 
 
 @in_virtual_time
@@ -331,3 +341,90 @@ async def test_what_a_heart_tells_after_it_was_stopped_is_not_heard() -> None:
     chest.heart._pulse(ALIVE)
     chest.heart._fence("reaped")
     assert (chest.pulses, chest.fences) == ([], [])
+
+
+# --- what it carries --------------------------------------------------------------------------------------------------
+
+
+def words(text: str, run_id: str = "r") -> Details:
+    return Details(run_id=run_id, token=1, position="4", text=text)
+
+
+@in_virtual_time
+async def test_a_beat_carries_what_the_worker_has_in_hand() -> None:
+    chest = Chest(alive)
+    await chest.beat_for(0.5)
+    assert chest.line.loads == [Load(held=3, running=2, stuck=1)]
+
+
+@in_virtual_time
+async def test_what_was_said_since_the_last_beat_goes_with_the_next_one_and_once() -> None:
+    chest = Chest(alive)
+    chest.words.say(words("1"))
+    chest.words.say(words("2"))
+    await chest.beat_for(2.5)
+    assert chest.line.details == [[words("2")], [], []]
+
+
+@in_virtual_time
+async def test_what_a_beat_that_failed_carried_comes_with_the_next_one_unless_more_was_said() -> None:
+    chest = Chest(away)
+    chest.words.say(words("1"))
+    chest.words.say(words("a", "s"))
+    await chest.beat_for(0.5)
+    chest.words.say(words("2"))
+    assert chest.words.waiting
+    chest.line._beat = alive
+    await chest.beat_for(0.5)
+    assert sorted(each.text for each in chest.line.details[-1]) == ["2", "a"]
+    assert not chest.words.waiting
+
+
+@in_virtual_time
+async def test_what_somebody_held_up_comes_with_the_next_beat() -> None:
+    replies = [Pulse(alive=True, now=NOW, held_back=("r",)), ALIVE]
+
+    async def busy() -> Pulse:
+        return replies.pop(0)
+
+    chest = Chest(busy)
+    chest.words.say(words("1"))
+    chest.words.say(words("a", "s"))
+    await chest.beat_for(1.5)
+    assert [[each.text for each in beat] for beat in chest.line.details] == [["1", "a"], ["1"]]
+
+
+async def test_in_good_order_the_last_words_are_written_before_it_stops() -> None:
+    chest = Chest(alive, interval=600, since=None)
+    chest.heart.start()
+    async with asyncio.timeout(20):
+        while not chest.pulses:
+            await asyncio.sleep(0.001)
+        chest.words.say(words("1"))
+        await chest.heart.last_words()
+    assert chest.line.details[-1] == [words("1")]
+    await chest.heart.stop()
+
+
+@in_virtual_time
+async def test_last_words_that_cannot_be_written_are_not_waited_for_for_long() -> None:
+    chest = Chest(away)
+    chest.heart._began = True
+    chest.words.say(words("1"))
+    began = chest.loop.time()
+    await chest.heart.last_words()
+    assert chest.loop.time() - began == pytest.approx(2.0)
+
+
+@in_virtual_time
+async def test_the_lease_holds_until_a_margin_before_its_end_and_anew_with_each_good_beat() -> None:
+    chest = Chest(alive, lease=60)
+    assert chest.heart.holds()
+    await asyncio.sleep(54.9)
+    assert chest.heart.holds()
+    await asyncio.sleep(0.2)
+    assert not chest.heart.holds()
+    other = Chest(alive, lease=60, since=None)
+    await other.beat_for(30.5)
+    await asyncio.sleep(54)
+    assert other.heart.holds()

@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from runnerq.errors import StorageUnavailable
-from runnerq.persistence.records import Reaped
-from runnerq.runtime.maintenance import DueWaker, Reaper, Sweeper, Unblocker
+from runnerq.errors import ConfigurationError, StorageUnavailable
+from runnerq.persistence.records import Definition, Reaped, Retained
+from runnerq.runtime.maintenance import Reaper
+from runnerq.runtime.retention import Retention
 from runnerq.runtime.timers import Timers
+from runnerq.runtime.upkeep import Adopter, DueWaker, Purger, Retainer, Sweeper, Unblocker
 from tests.runtime.virtual_time import in_virtual_time
 
 
@@ -22,6 +25,7 @@ class Yard:
 
     def __init__(self, work: int = 0) -> None:
         self.work = work
+        self.marked: int | None = None
         self.error: Exception | None = None
         self.looks: list[float] = []
         self.calls: list[tuple[Any, ...]] = []
@@ -45,6 +49,20 @@ class Yard:
     async def unblock(self, build: str, served: Sequence[str], limit: int) -> int:
         return self._do(limit, build, served)
 
+    async def adopt(self, definitions: Sequence[Definition], limit: int) -> int:
+        return self._do(limit, tuple(each.name for each in definitions))
+
+    async def purge(self, limit: int) -> int:
+        if self.marked:
+            deleted = min(limit, self.marked)
+            self.marked -= deleted
+            return deleted
+        return self._do(limit) if self.marked is None else 0
+
+    async def retain(self, completed: float | None, failed: float | None, limit: int) -> Retained:
+        self.marked = self._do(limit, completed, failed) // 10
+        return Retained(trees=self.marked, more=self.work > 0)
+
     async def reap(self, worker_id: int, token: int, limit: int) -> list[Reaped]:
         await asyncio.sleep(0)
         done = self._do(limit, worker_id, token)
@@ -66,11 +84,14 @@ def _loop() -> Timers:
 
 
 def a_reaper(yard: Yard, beats: list[int], ended: list[Reaped], failures: list[BaseException]) -> Reaper:
+    async def end(capped: Sequence[Reaped]) -> None:
+        ended.extend(capped)
+
     return Reaper(
         yard,
         worker_id=7,
         good_beats=lambda: beats[0],
-        capped=ended.extend,
+        capped=end,
         fail=failures.append,
         timers=_loop(),
         interval=1.0,
@@ -84,6 +105,9 @@ async def test_each_loop_looks_at_its_interval_with_jitter() -> None:
         lambda yard: DueWaker(yard, timers=_loop(), interval=1.0),
         lambda yard: Sweeper(yard, interval=1.0, timers=_loop()),
         lambda yard: Unblocker(yard, build="b", served=["w@1"], interval=1.0, timers=_loop()),
+        lambda yard: Adopter(yard, definitions=[], interval=1.0, timers=_loop()),
+        lambda yard: Purger(yard, interval=1.0, timers=_loop(), batch=100),
+        lambda yard: Retainer(yard, retention=Retention(completed=9, interval=1), timers=_loop()),
         lambda yard: a_reaper(yard, [2], [], []),
     ):
         yard = Yard()
@@ -100,6 +124,8 @@ async def test_a_full_batch_is_followed_by_another_look_at_once() -> None:
     for make in (
         lambda yard: DueWaker(yard, timers=_loop(), interval=100, batch=10),
         lambda yard: Unblocker(yard, build="b", served=["w@1"], interval=100, timers=_loop(), batch=10),
+        lambda yard: Adopter(yard, definitions=[], interval=100, timers=_loop(), batch=10),
+        lambda yard: Retainer(yard, retention=Retention(failed=9), timers=_loop(), batch=10),
         lambda yard: a_reaper(yard, [2], [], []),
     ):
         yard = Yard(work=25)
@@ -177,7 +203,7 @@ async def test_runs_that_crash_again_and_again_are_handed_over_while_their_token
     yard = Yard(work=2)
     yard.crash_loops = [Reaped(run_id="c", crashes=5)]
 
-    def end(capped: Sequence[Reaped]) -> None:
+    async def end(capped: Sequence[Reaped]) -> None:
         known.extend(run.run_id == "c" and run.token == reaper.under_way for run in capped)
 
     reaper = Reaper(yard, worker_id=7, good_beats=lambda: 2, capped=end, fail=lambda _: None, timers=_loop())
@@ -192,7 +218,7 @@ async def test_a_reaper_whose_callback_raises_says_so_and_goes_on() -> None:
     yard, failures = Yard(), []
     yard.crash_loops = [Reaped(run_id="c", crashes=5)]
 
-    def broken(_: Sequence[Reaped]) -> None:
+    async def broken(_: Sequence[Reaped]) -> None:
         raise ValueError("a bug")
 
     reaper = Reaper(yard, worker_id=7, good_beats=lambda: 2, capped=broken, fail=failures.append, timers=_loop())
@@ -200,3 +226,62 @@ async def test_a_reaper_whose_callback_raises_says_so_and_goes_on() -> None:
         await asyncio.sleep(5)
     assert [type(failure) for failure in failures] == [ValueError]
     assert len(yard.looks) > 3
+
+
+@in_virtual_time
+async def test_what_is_marked_is_deleted_until_nothing_is_left() -> None:
+    """Not until a batch is short: a batch ends at what somebody holds."""
+    yard = Yard(work=25)
+    async with turning(Purger(yard, interval=100, timers=_loop(), batch=10).run()):
+        await asyncio.sleep(0.5)
+    assert len(yard.looks) == 4
+
+
+@in_virtual_time
+async def test_a_retention_goes_once_round_all_runs_an_interval(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", logger="runnerq")
+    yard = Yard(work=2500)
+    kept = Retention(completed=60, failed=timedelta(days=1), interval=600)
+    async with turning(Retainer(yard, retention=kept, timers=_loop()).run()):
+        await asyncio.sleep(1)
+        assert yard.calls == [(60.0, 86400.0, 1000)] * 3
+        assert yard.marked == 0, "what it marks is deleted before it looks on"
+        await asyncio.sleep(400)
+        assert len(yard.calls) == 3
+        await asyncio.sleep(400)
+        assert len(yard.calls) == 4
+    assert "100 trees of runs have been kept long enough" in caplog.text
+
+
+@in_virtual_time
+async def test_what_a_worker_registers_is_what_it_adopts_runs_for() -> None:
+    yard = Yard()
+    definition = Definition(kind="workflow", name="order", version=2, queue="q", build="b")
+    async with turning(Adopter(yard, definitions=[definition], interval=5, timers=_loop()).run()):
+        await asyncio.sleep(1)
+    assert yard.calls == [(("order",), 100)]
+
+
+# --- what is refused --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({}, "keeps everything"),
+        ({"completed": -1}, "Retention.completed is -1"),
+        ({"failed": float("nan")}, "Retention.failed"),
+        ({"completed": 1, "interval": 0}, "Retention.interval is 0: expected more than nothing"),
+        ({"completed": 1, "batch": 0}, "Retention.batch is 0"),
+        ({"completed": 1, "batch": True}, "Retention.batch is True"),
+    ],
+)
+def test_a_retention_that_makes_no_sense_is_refused(given: dict[str, Any], why: str) -> None:
+    with pytest.raises(ConfigurationError, match=why):
+        Retention(**given)
+
+
+def test_a_retention_of_nothing_deletes_at_once_what_has_ended() -> None:
+    assert Retention(completed=0).completed == 0.0
+    assert Retention(failed=timedelta(days=30)).failed == 30 * 86400
+    assert Retention(failed=1).completed is None

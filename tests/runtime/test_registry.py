@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import msgspec
+import pydantic
 import pytest
 
 from runnerq.errors import ConfigurationError
@@ -116,3 +118,53 @@ def test_definitions_say_queues_builds_and_declared_options() -> None:
     assert (with_options.queue, with_options.version) == ("mail", 0)
     assert '"timeout":5' in str(with_options.options)
     assert '"max_attempts":7' in str(with_options.options)
+
+
+# --- what is written of it --------------------------------------------------------------------------------------------
+
+
+class Address(msgspec.Struct):
+    street: str
+    floor: int = 0
+
+
+class Model(pydantic.BaseModel):
+    street: str
+
+
+def schema_of(fn: Any) -> Any:
+    [definition] = Registry([], [activity(fn)]).definitions("b")
+    return None if definition.schema is None else msgspec.json.decode(definition.schema)
+
+
+def test_a_definition_says_what_its_function_is_called_with() -> None:
+    def send(to: Address, lines: list[str], *, copies: int = 1) -> None: ...
+
+    schema = schema_of(send)
+    assert schema["type"] == "object"
+    assert list(schema["properties"]) == ["to", "lines", "copies"]
+    assert schema["properties"]["lines"] == {"type": "array", "items": {"type": "string"}}
+    assert schema["required"] == ["to", "lines"]
+    assert schema["additionalProperties"] is False
+    assert schema["$defs"]["Address"]["required"] == ["street"]
+
+
+def test_a_workflows_context_is_no_part_of_what_it_is_called_with() -> None:
+    [definition] = Registry([checkout], []).definitions("b")
+    assert definition.schema is not None
+    assert list(msgspec.json.decode(definition.schema)["properties"]) == ["order"]
+
+
+def test_what_is_not_annotated_may_be_anything_and_further_keywords_are_as_annotated() -> None:
+    def send(to, *lines, **headers: int): ...  # type: ignore[no-untyped-def]
+
+    schema = schema_of(send)
+    assert schema["properties"] == {"to": {}}
+    assert schema["additionalProperties"] == {"type": "integer"}
+    assert "$defs" not in schema
+
+
+def test_a_function_with_a_type_that_has_no_schema_is_registered_without_one() -> None:
+    def send(to: Model) -> None: ...
+
+    assert schema_of(send) is None

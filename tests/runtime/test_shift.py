@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -150,8 +151,8 @@ async def test_a_worker_that_was_reaped_writes_nothing_more(memory: Stage) -> No
         run = await stage.client.start(order)
         await gate.somebody()
         reaped = worker.worker_id
-        with memory.storage.writing() as (book, _):  # type: ignore[attr-defined]
-            book.workers[reaped].reaped = True
+        with memory.storage.writing() as (book, now):  # type: ignore[attr-defined]
+            book.workers[reaped].reaped_at = now
         await soon(lambda: worker.worker_id != reaped)
         written = len(tapped.turns_of(run.id))
         gate.open()
@@ -239,3 +240,36 @@ async def test_a_claim_whose_reply_was_lost_leaves_no_run_stuck(memory: Stage) -
         run = await client.start(order)
         assert await run.result(timeout=SOON) == "done"
     assert lossy.lost == 1
+
+
+async def test_a_claim_that_took_longer_than_the_lease_is_left_alone(memory: Stage) -> None:
+    """As after a process stood still: what it has in its hands may be done elsewhere by now."""
+    ran: list[str] = []
+
+    @activity
+    async def work() -> str:
+        ran.append("ran")
+        return "done"
+
+    class Slow(Away):
+        late = False
+
+        async def claim(self, request: Any) -> Any:
+            claim = await super().claim(request)
+            if claim.runs and not self.late:
+                self.late = True
+                self.away.add("beat")
+                # The loop stands still past the lease, with the reply in its hands.
+                time.sleep(0.6)  # noqa: ASYNC251
+                self.away.clear()
+            return claim
+
+    slow = Slow(memory.storage)
+    stage = memory.on(slow)
+    async with stage.worker(work, lease=0.4, beat=0.05) as worker:
+        run = await stage.client.start(work)
+        first = worker.worker_id
+        assert await run.result(timeout=SOON) == "done"
+        assert worker.worker_id != first
+    assert ran == ["ran"]
+    assert len(slow.registered) == 2

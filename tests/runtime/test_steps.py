@@ -23,8 +23,8 @@ from runnerq.errors import (
 )
 from runnerq.persistence.records import Status
 from runnerq.retry import RetryPolicy
-from runnerq.runtime.attempts import INTERRUPTED, TIMED_OUT, Raised, Returned
 from runnerq.runtime.current import current
+from runnerq.runtime.results import INTERRUPTED, TIMED_OUT, Raised, Returned
 from runnerq.runtime.steps import Again, Answered, Asking, CutOff, Failed, Limits, follow, limits_in, limits_of
 from runnerq.serialization.codec import Codec
 from runnerq.serialization.failures import modules_snapshot, read
@@ -43,7 +43,7 @@ def asking(failures: int = 0, type_: Any = int, policy: RetryPolicy = QUICK) -> 
 
 
 def followed(result: Any, at: Asking | None = None) -> Any:
-    return follow(result, at or asking(), Codec(100), MODULES, NOW, random)
+    return follow(result, at or asking(), Codec(100), MODULES, lambda: NOW, random)
 
 
 # --- what follows, pure -----------------------------------------------------------------------------------------------

@@ -57,7 +57,7 @@ def greet(ctx: Context, name: str) -> Flow[str]:
         {"only": ["nobody"]},
         {"only": [other]},
     ],
-    ids=str,
+    ids=lambda given: str(given).partition(" at 0x")[0],
 )
 async def test_a_configuration_that_cannot_work_is_refused(memory: Stage, given: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError):
@@ -355,7 +355,7 @@ async def test_parked_runs_survive_a_stop(plain_stage: Stage) -> None:
 async def test_a_timer_that_came_due_while_no_worker_was_up_fires_when_one_starts(plain_stage: Stage) -> None:
     @workflow
     def order(ctx: Context) -> Flow[str]:
-        yield ctx.sleep(0.1)
+        yield ctx.sleep(1)
         return "rested"
 
     async with plain_stage.worker(order):

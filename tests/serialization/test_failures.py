@@ -327,7 +327,7 @@ def local_class() -> type[Exception]:
         GeneratorExit(),
         asyncio.CancelledError(),
     ],
-    ids=lambda exc: repr(exc)[:50],
+    ids=lambda exc: repr(exc).partition(" at 0x")[0][:50],
 )
 def test_an_exception_that_cannot_be_made_again_comes_back_as_a_step_error(exc):
     failure = recorded(exc)

@@ -5,7 +5,7 @@ Each `type: ignore` below is an error in both checkers; a superfluous one is rep
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, assert_type
 
 import runnerq as rq
@@ -61,6 +61,35 @@ async def accepted(client: rq.Client) -> None:
     assert_type(await client.history("id"), list[rq.Entry])
 
 
+async def steering(client: rq.Client, run: rq.Handle[Shipment]) -> None:
+    started = await client.options(key="k", signals=[(APPROVAL, True), ("note", {"a": 1})]).start(checkout, Order())
+    assert_type(started, rq.Handle[Shipment])
+    assert_type(await client.run_now(run.id), bool)
+    assert_type(await client.reschedule(run.id, datetime.now(UTC)), bool)
+    assert_type(await client.set_priority(run.id, rq.Priority.HIGH), bool)
+    assert_type(await client.delete(run.id), bool)
+    assert_type(await client.redrive(run.id), int)
+    assert_type(await client.redrive(rq.RunFilter(workflow="mail"), dry_run=True), int)
+    assert_type(await client.retry(rq.RunFilter()), int)
+
+
+async def looking(client: rq.Client) -> None:
+    assert_type(await client.count(rq.RunFilter(status=rq.Status.FAILED), cap=5), int)
+    assert_type((await client.aggregate("status")).groups, tuple[rq.Group, ...])
+    assert_type((await client.tree("id")).children, tuple[rq.Node, ...])
+    assert_type((await client.tree("id")).info, rq.RunInfo)
+    stats = await client.stats()
+    assert_type(stats, rq.Stats)
+    assert_type(stats.depths, tuple[rq.Depth, ...])
+    assert_type(stats.workers, tuple[rq.WorkerInfo, ...])
+    assert_type(stats.by_status(), dict[rq.Status, int])
+    async for event in client.events(after="a cursor"):
+        assert_type(event, rq.Event)
+        assert_type(event.kind, str)
+    assert_type(await client.queues.list(), list[rq.QueueInfo])
+    assert_type(await client.queues.pause("slow"), bool)
+
+
 async def rejected(client: rq.Client, run: rq.Handle[Shipment]) -> None:
     await client.start(checkout, 5)  # type: ignore[call-overload]
     await client.start(checkout)  # type: ignore[call-overload]
@@ -71,4 +100,8 @@ async def rejected(client: rq.Client, run: rq.Handle[Shipment]) -> None:
     number: int = await run.result()  # type: ignore[assignment]
     client.options(prio=1)  # type: ignore[call-arg]
     client.options(on_duplicate="explode")  # type: ignore[arg-type]
+    client.options(signals=[APPROVAL])  # type: ignore[list-item]
+    await client.aggregate("colour")  # type: ignore[arg-type]
+    await client.reschedule("id", 5)  # type: ignore[arg-type]
+    await client.redrive(5)  # type: ignore[arg-type]
     assert_type(number, int)

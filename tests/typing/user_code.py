@@ -180,6 +180,9 @@ def children(ctx: rq.Context) -> rq.Flow[int]:
     assert_type((yield from ctx.child(charge, Order("hat"), 1.0)), Receipt)
     assert_type((yield from ctx.child(price, "hat")), float)
     assert_type((yield from ctx.options(key="k", parent_close="abandon").child(ship, Order("hat"))), Shipment)
+    assert_type((yield from ctx.options(key="k", on_duplicate="allow_reuse").child(ship, Order("hat"))), Shipment)
+    alone = yield from ctx.options(detached=True).spawn(ship, Order("hat"))
+    assert_type(alone.id, str)
     # A part runs in this run.
     assert_type((yield from part(ctx, 3)), int)
     assert_type((yield from ship(ctx, Order("hat"))), Shipment)
@@ -278,6 +281,7 @@ def wrong_arguments(ctx: rq.Context) -> rq.Flow[int]:
     yield from ctx.sleep_until(5)  # type: ignore[arg-type]
     ctx.options(retries=5)  # type: ignore[call-arg]
     ctx.options(parent_close="kill")  # type: ignore[arg-type]
+    ctx.options(on_duplicate="explode")  # type: ignore[arg-type]
     return 1
 
 

@@ -183,3 +183,48 @@ def test_a_workflow_whose_context_is_not_annotated_at_run_time_can_be_a_child() 
         return (yield ctx.child(child, Order("book")))
 
     assert drive(wf, {"1": {"item": "pen"}}).result == Order("pen")
+
+
+class TestDetached:
+    """``ctx.options(detached=True).spawn(...)``: a run of its own."""
+
+    def test_it_is_started_and_is_none_of_its_starters_children(self) -> None:
+        def wf(ctx: Context) -> Any:
+            handle = yield from ctx.options(detached=True).spawn(ship, Order("book"))
+            yield handle.send(GO, Order("pen"))
+            changed = yield handle.cancel()
+            return handle.id, changed
+
+        run = drive(wf)
+        started = run.asks()["1"].child
+        assert run.children == [started]
+        assert run.run.children == {}
+        assert run.feed({"2": None, "3": True}).result == (started, True)
+
+    def test_its_handle_has_no_result(self) -> None:
+        def wf(ctx: Context) -> Any:
+            handle = yield ctx.options(detached=True).spawn(ship, Order("book"))
+            try:
+                yield handle.result()
+            except UsageError as error:
+                return str(error)
+
+        assert "is detached, and tells nobody of its end" in drive(wf).result
+
+    def test_it_cannot_be_waited_for_as_a_child(self) -> None:
+        def wf(ctx: Context) -> Any:
+            try:
+                yield ctx.options(detached=True).child(ship, Order("book"))
+            except UsageError as error:
+                return str(error)
+
+        assert drive(wf).result == "a detached run cannot be waited for: spawn 'ship', or leave detached=True out"
+
+    def test_it_lies_below_nobody_however_deep_its_starter_lies(self) -> None:
+        def wf(ctx: Context) -> Any:
+            handle = yield ctx.options(detached=True).spawn(ship, Order("book"))
+            return handle.id
+
+        run = Drive(wf, may_have_children=False)
+        assert run.children == [run.result]
+        assert run.retake().result == run.result

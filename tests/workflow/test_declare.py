@@ -16,6 +16,7 @@ from runnerq.workflow.commands import Command, Flow
 from runnerq.workflow.context import Context
 from runnerq.workflow.declare import (
     ActivityDeclaration,
+    Hook,
     WorkflowDeclaration,
     activity,
     callable_name,
@@ -371,3 +372,37 @@ def test_a_callable_that_takes_no_attributes_is_refused():
         activity(len)
     with pytest.raises(ConfigurationError, match="takes no attributes: wrap it"):
         activity(Shop().reserve.__call__)
+
+
+# --- dead letters -----------------------------------------------------------------------------------------------------
+
+
+def test_a_hook_is_an_activity_or_the_name_of_one_with_what_it_is_declared_with() -> None:
+    @activity(queue="alerts", priority=1)
+    def alert(letter: object) -> None: ...
+
+    @activity(on_dead_letter=alert)
+    def charge() -> None: ...
+
+    @workflow(on_dead_letter="alert")
+    def order(ctx: Context) -> Any:
+        yield ctx.sleep(1)
+
+    of_activity, of_workflow = declaration_of(charge), declaration_of(order)
+    assert of_activity is not None
+    assert of_activity.on_dead_letter == Hook("alert", "alerts", 1)
+    assert of_workflow is not None
+    assert of_workflow.on_dead_letter == Hook("alert")
+
+
+def test_an_activity_cannot_be_its_own_hook_and_a_workflow_nobodys() -> None:
+    with pytest.raises(ConfigurationError, match="names itself as on_dead_letter="):
+        activity(on_dead_letter="charge", name="charge")(lambda: None)
+
+    @workflow
+    def order(ctx: Context) -> Any:
+        yield ctx.sleep(1)
+
+    for hook in (order, 7, "", len):
+        with pytest.raises(ConfigurationError, match="on_dead_letter="):
+            activity(on_dead_letter=hook, name="charge")(lambda: None)  # type: ignore[arg-type]

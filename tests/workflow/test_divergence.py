@@ -344,11 +344,11 @@ def test_the_same_code_goes_on_after_a_divergence() -> None:
 
 def test_an_answer_that_no_longer_fits_its_annotation_blocks() -> None:
     def wf(ctx: Context) -> Any:
-        yield ctx.options(name="load").step(anything)
+        yield ctx.options(name="load").step(anything, "book")
         yield ctx.sleep(1)
 
     def changed(ctx: Context) -> Any:
-        yield ctx.options(name="load").step(find)
+        yield ctx.options(name="load").step(find, "book")
         yield ctx.sleep(1)
 
     block = drive(wf, {"1": ["no", "order"]}).retake(changed).block

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from runnerq.errors import ConfigurationError
-from runnerq.workflow.given import FARTHEST, MOST_METADATA, checked_key, checked_metadata, checked_time
+from runnerq.workflow.given import FARTHEST, MOST_KEY, MOST_METADATA, checked_key, checked_metadata, checked_time
 
 
-@pytest.mark.parametrize("key", ["order-42", "a:b", "schlüssel", "k" * 1024])
+@pytest.mark.parametrize("key", ["order-42", "a:b", "schlüssel", "k" * 1024, "ü" * (MOST_KEY // 2)])
 def test_a_key_is_any_text(key: str) -> None:
     assert checked_key(key) == key
 
 
-@pytest.mark.parametrize("key", ["", None, 7, "nul\0", "lone \ud800"])
+@pytest.mark.parametrize("key", ["", None, 7, "nul\0", "lone \ud800", "ü" * (MOST_KEY // 2 + 1)])
 def test_what_can_be_no_key_is_a_value_error(key: Any) -> None:
     with pytest.raises(ValueError, match="idempotency key"):
         checked_key(key)

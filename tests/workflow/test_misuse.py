@@ -15,7 +15,7 @@ from runnerq.workflow.context import Context
 from runnerq.workflow.journal import Started
 from runnerq.workflow.yields import MAX_LEVELS
 from tests.workflow.driver import START, Body, Drive, an_interpreter, drive, line_in
-from tests.workflow.steps import GO, anything, price, ship
+from tests.workflow.steps import GO, Order, anything, price, ship
 
 
 async def a_coroutine_function() -> None: ...
@@ -371,6 +371,7 @@ def undecodable() -> Callable[[], None]:
             "a time that UTC has",
         ),
         (lambda ctx: Context().now(), "needs a run"),
+        (lambda ctx: ctx.options(on_duplicate="explode"), "is not one of return_existing, no_reuse"),  # type: ignore[arg-type]
     ],
 )
 def test_what_could_never_work_is_refused_at_once(make: Callable[[Context], Any], hint: str) -> None:
@@ -384,6 +385,22 @@ def test_what_is_no_id_or_key_is_a_value_error(make: Callable[[Context], Any]) -
         yield make(ctx)
 
     assert isinstance(drive(wf).error, ValueError)
+
+
+def test_a_signal_of_another_type_is_an_error_where_it_is_sent() -> None:
+    message = said(lambda ctx: ctx.send("018f3d5e-7a0c-7c2b-8b7e-ffffffffffff", GO, 5))  # type: ignore[arg-type]
+    assert "the signal 'go' from run" in message
+    assert "does not fit Order" in message
+
+
+def test_a_signal_whose_type_nothing_can_be_decoded_into_is_an_error_where_it_is_sent() -> None:
+    odd = Signal("odd", object)
+    assert "no JSON form" in said(lambda ctx: ctx.send("018f3d5e-7a0c-7c2b-8b7e-ffffffffffff", odd, {"a": 1}))
+
+
+def test_what_a_taken_key_means_goes_with_the_command() -> None:
+    command = Context().options(key="k", on_duplicate="no_reuse").child(ship, Order("book"))
+    assert command.options.on_duplicate == "no_reuse"
 
 
 @pytest.mark.parametrize("name", ["", None, 5])

@@ -9,8 +9,11 @@ Rules
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+
+import msgspec
 
 from runnerq.persistence.memory.wakeups import Heard
 from runnerq.persistence.records import (
@@ -18,7 +21,9 @@ from runnerq.persistence.records import (
     Attempt,
     BlockRecord,
     Definition,
+    Event,
     Kind,
+    Load,
     Mail,
     NewRun,
     Outcome,
@@ -83,14 +88,26 @@ class Worker:
     """A registered worker. ``connected`` is None before its first beat."""
 
     row: WorkerRow
+    registered_at: datetime
     beat_at: datetime
     connected: bool | None = None
-    reaped: bool = False
+    reaped_at: datetime | None = None
+    left_at: datetime | None = None
+    load: Load = field(default_factory=Load)
+
+    @property
+    def reaped(self) -> bool:
+        """It counts as gone for ever, whoever said so."""
+        return self.reaped_at is not None
+
+    def lives(self, now: datetime) -> bool:
+        return not self.reaped and now - self.beat_at <= timedelta(seconds=self.row.lease)
 
 
 @dataclass(slots=True)
 class Book:
-    """All tables. ``heard`` gathers what the present write changed."""
+    """All tables. ``heard`` gathers what the present write changed; ``settled`` are the positions of the present
+    generation that were answered after something was said of them."""
 
     runs: dict[str, Run] = field(default_factory=dict)
     open: dict[str, Open] = field(default_factory=dict)
@@ -100,13 +117,18 @@ class Book:
     children: dict[str, list[str]] = field(default_factory=dict)
     journals: dict[tuple[str, int], dict[int, Row]] = field(default_factory=dict)
     attempts: dict[str, dict[str, Attempt]] = field(default_factory=dict)
+    settled: dict[str, set[str]] = field(default_factory=dict)
     boxes: dict[str, Box] = field(default_factory=dict)
     blocks: dict[str, BlockRecord] = field(default_factory=dict)
     states: dict[str, str] = field(default_factory=dict)
     workers: dict[int, Worker] = field(default_factory=dict)
     builds: dict[str, datetime] = field(default_factory=dict)
     definitions: dict[tuple[Kind, str, int], Definition] = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
+    paused: dict[str, datetime] = field(default_factory=dict)
+    doomed: dict[str, datetime] = field(default_factory=dict)
     swept_to: str = ""
+    retained_to: str = ""
     last_mail: int = 0
     heard: Heard = field(default_factory=Heard)
 
@@ -132,13 +154,42 @@ class Book:
         row = self.open.pop(run_id, None)
         if row is not None:
             self.ended_by[run_id] = row.token
-        self.attempts.pop(run_id, None)
+        self.forget_attempts(run_id)
         self.blocks.pop(run_id, None)
         self.heard.runs.add(run_id)
+        self.note(outcome.status, now, run_id, {"reason": outcome.reason})
         parent_id = self.runs[run_id].new.parent_id
         parent = self.open.get(parent_id) if parent_id is not None else None
         if parent is not None:
             self._tell(parent, outcome, now)
+
+    def forget_attempts(self, run_id: str) -> None:
+        """A generation is over."""
+        self.attempts.pop(run_id, None)
+        self.settled.pop(run_id, None)
+
+    def note(
+        self,
+        kind: str,
+        now: datetime,
+        run_id: str | None = None,
+        data: Mapping[str, object] | None = None,
+        *,
+        queue: str | None = None,
+    ) -> None:
+        """Something happened: it stands in the tail of events. What is None is not said."""
+        new = self.runs[run_id].new if run_id is not None else None
+        said = {name: value for name, value in data.items() if value is not None} if data is not None else None
+        event = Event(
+            cursor=str(len(self.events) + 1),
+            at=now,
+            kind=kind,
+            run_id=run_id,
+            name=new.name if new is not None else None,
+            queue=new.queue if new is not None else queue,
+            data=msgspec.json.encode(said).decode() if said else None,
+        )
+        self.events.append(event)
 
     def _tell(self, parent: Open, outcome: Outcome, now: datetime) -> None:
         self.arrive(parent)
@@ -155,8 +206,7 @@ class Book:
         if row is None:
             return Status(self.outcomes[run_id].status)
         if row.state == "pending" and row.due_at is not None and row.due_at > now:
-            again = row.crashes > 0 or "" in self.attempts.get(run_id, {})
-            return Status.RETRYING if again else Status.SCHEDULED
+            return Status.SCHEDULED if self.runs[run_id].started_at is None else Status.RETRYING
         return Status(row.state)
 
 

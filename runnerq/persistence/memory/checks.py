@@ -12,7 +12,7 @@ from runnerq.workflow.journal import Row
 
 
 def check_run(run: NewRun) -> None:
-    _check_names(run.name, run.queue, run.key)
+    check_names(run.name, run.queue, run.key)
     _check_payloads(run.input, run.metadata, run.options)
     for row in run.rows:
         check_row(row)
@@ -23,7 +23,7 @@ def check_row(row: Row) -> None:
 
 
 def check_signal(signal: NewSignal) -> None:
-    _check_names(signal.channel, signal.dedup)
+    check_names(signal.channel, signal.dedup)
     _check_payloads(signal.value)
 
 
@@ -38,13 +38,13 @@ def check_turn(turn: Turn) -> None:
     match turn.move:
         case End(result=result, error=error, reason=reason):
             _check_payloads(result, error)
-            _check_names(reason)
+            check_names(reason)
         case Park(signals=signals):
-            _check_names(*signals)
+            check_names(*signals)
         case Renew(started=started):
             check_row(started)
         case Stuck() as stuck:
-            _check_names(stuck.message, stuck.build, stuck.recorded, stuck.asked, stuck.line, stuck.traceback)
+            check_names(stuck.message, stuck.build, stuck.recorded, stuck.asked, stuck.line, stuck.traceback)
         case _:
             pass
 
@@ -54,7 +54,7 @@ def _check_attempts(attempts: Iterable[Attempt]) -> None:
         _check_payloads(attempt.error, attempt.details)
 
 
-def _check_names(*names: str | None) -> None:
+def check_names(*names: str | None) -> None:
     for name in names:
         if name is not None:
             _encoded(name)

@@ -35,7 +35,8 @@ def claim(book: Book, request: ClaimRequest, now: datetime) -> tuple[Claimed, ..
 
 def _claimable(book: Book, row: Open, pairs: frozenset[tuple[str, str]]) -> bool:
     new = book.runs[row.run_id].new
-    return row.state == "pending" and row.due_at is None and (new.queue, new.served) in pairs
+    ready = row.state == "pending" and row.due_at is None and new.queue not in book.paused
+    return ready and (new.queue, new.served) in pairs
 
 
 def _take(book: Book, row: Open, request: ClaimRequest, now: datetime) -> Claimed:

@@ -24,12 +24,13 @@ def reopen(book: Book, everything: Sequence[Reopen], now: datetime) -> bool:
         if each.row is not None:
             book.journals.setdefault((each.run_id, each.generation), {})[each.row.place] = each.row
         _open(book, each.run_id, now)
+        book.note("reopened", now, each.run_id, {"from": each.status})
     return True
 
 
 def _fits(book: Book, wanted: Reopen) -> bool:
     run = book.runs.get(wanted.run_id)
-    if run is None or run.generation != wanted.generation:
+    if run is None or run.generation != wanted.generation or run.root_id in book.doomed:
         return False
     journal = book.journals.get((wanted.run_id, wanted.generation), {})
     if wanted.row is not None and wanted.row.place in journal:

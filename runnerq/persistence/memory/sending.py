@@ -62,6 +62,7 @@ def terminate(book: Book, run_id: str, now: datetime) -> Sent:
         book.heard.workers.add(row.worker_id)
     # The end is nobody's turn, so that what the holder still sends is lost.
     row.token = 0
+    book.note("terminated", now, run_id)
     asked = row.cancel is not None
     outcome = Outcome(run_id=run_id, status="cancelled", ended_at=now, reason="terminated", cancel_requested=asked)
     book.end(outcome, now)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 import msgspec
@@ -15,10 +16,21 @@ _FAILED = frozenset({"failed", "dead_letter", "cancelled"})
 _REFUSING = frozenset({"no_reuse", "allow_reuse_on_failure"})
 
 
-def start(book: Book, new: NewRun, fresh_keys: set[tuple[str, str]], now: datetime) -> StartReply:
+def start_all(book: Book, news: Sequence[NewRun], now: datetime) -> list[StartReply]:
+    """Create the runs of one call."""
+    together = frozenset(new.id for new in news)
+    fresh_keys: set[tuple[str, str]] = set()
+    return [_start(book, new, together, fresh_keys, now) for new in news]
+
+
+def _start(
+    book: Book, new: NewRun, together: frozenset[str], fresh_keys: set[tuple[str, str]], now: datetime
+) -> StartReply:
     """Create the run unless the holder of its key stands for it. ``fresh_keys`` were given earlier in the same call."""
     if new.id in book.runs:
         return StartReply(id=new.id, created=True)
+    if new.parent_id is not None and new.parent_id not in book.open and new.parent_id not in together:
+        return StartReply(id=new.id, created=False, refused=True)
     holder = _holder(book, new)
     if holder is not None and not (_may_take(book, new, holder) and _named(new) not in fresh_keys):
         return StartReply(id=holder, created=False, refused=new.on_duplicate in _REFUSING)
@@ -37,7 +49,9 @@ def start_child(book: Book, new: NewRun, now: datetime) -> None:
         _create(book, new, now)
         return
     book.runs[new.id] = Run(new=new, created_at=now, root_id=new.root_id or new.id)
-    book.children.setdefault(new.parent_id or "", []).append(new.id)
+    book.note("started", now, new.id)
+    if new.parent_id is not None:
+        book.children.setdefault(new.parent_id, []).append(new.id)
     error = _key_taken(new, holder)
     book.end(Outcome(run_id=new.id, status="failed", ended_at=now, error=error), now)
 
@@ -50,6 +64,7 @@ def _create(book: Book, new: NewRun, now: datetime) -> None:
         # One run past the last year that a datetime holds would stop whoever reckons with it.
         due_at = min(due_at, FARTHEST)
     book.runs[new.id] = Run(new=new, created_at=now, root_id=new.root_id or new.id)
+    book.note("started", now, new.id)
     row = Open(run_id=new.id, state="pending", rank=rank(new.priority, due_at or now), due_at=due_at)
     book.open[new.id] = row
     book.boxes[new.id] = Box()

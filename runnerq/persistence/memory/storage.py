@@ -7,37 +7,51 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 
+import msgspec
+
 from runnerq.clock import Clock, SystemClock
-from runnerq.persistence.memory import reading, reopening, sending, starting, upkeep
+from runnerq.persistence.memory import counting, deleting, reading, reopening, sending, starting, upkeep, verbs
 from runnerq.persistence.memory.book import Book, Worker
-from runnerq.persistence.memory.checks import check_row, check_run, check_signal, check_turn
+from runnerq.persistence.memory.checks import check_names, check_row, check_run, check_signal, check_turn
 from runnerq.persistence.memory.turns import write
 from runnerq.persistence.memory.wakeups import Heard, Wakeups
 from runnerq.persistence.records import (
+    Aggregate,
     Ask,
     BlockRecord,
+    Changed,
     Claim,
     ClaimRequest,
     Definition,
+    Details,
+    GroupBy,
     Inbox,
     Journal,
+    Load,
     Mail,
     NewRun,
     NewSignal,
     Outcome,
     Pulse,
+    QueueRecord,
     Reaped,
     Registered,
     Reopen,
+    Retained,
     RunFilter,
     RunRecord,
     Sent,
     StartReply,
+    Stats,
+    Tail,
     Turn,
     Verdict,
     Wake,
+    WorkerRecord,
     WorkerRow,
 )
+
+_NO_LOAD = Load()
 
 
 class MemoryStorage:
@@ -81,9 +95,19 @@ class MemoryStorage:
     async def start(self, runs: Sequence[NewRun]) -> list[StartReply]:
         for run in runs:
             check_run(run)
-        fresh_keys: set[tuple[str, str]] = set()
         with self.writing() as (book, now):
-            return [starting.start(book, run, fresh_keys, now) for run in runs]
+            return starting.start_all(book, runs, now)
+
+    async def start_or_send(self, run: NewRun, signals: Sequence[NewSignal]) -> tuple[StartReply, list[Sent]]:
+        check_run(run)
+        for signal in signals:
+            check_signal(signal)
+        with self.writing() as (book, now):
+            [reply] = starting.start_all(book, [run], now)
+            if reply.refused:
+                return reply, []
+            addressed = [msgspec.structs.replace(signal, run_id=reply.id) for signal in signals]
+            return reply, [sending.send(book, signal, now) for signal in addressed]
 
     async def claim(self, request: ClaimRequest) -> Claim:
         with self.writing() as (book, now):
@@ -123,13 +147,51 @@ class MemoryStorage:
         with self.writing() as (book, now):
             return reopening.reopen(book, everything, now)
 
+    async def run_now(self, run_id: str) -> Changed:
+        with self.writing() as (book, now):
+            return verbs.run_now(book, run_id, now)
+
+    async def reschedule(self, run_id: str, at: datetime) -> Changed:
+        with self.writing() as (book, now):
+            return verbs.reschedule(book, run_id, at, now)
+
+    async def set_priority(self, run_id: str, priority: int) -> Changed:
+        with self.writing() as (book, now):
+            return verbs.set_priority(book, run_id, priority, now)
+
+    async def pause(self, queue: str) -> bool:
+        check_names(queue)
+        with self.writing() as (book, now):
+            return verbs.pause(book, queue, now)
+
+    async def resume(self, queue: str) -> bool:
+        check_names(queue)
+        with self.writing() as (book, now):
+            return verbs.resume(book, queue, now)
+
+    async def adopt(self, definitions: Sequence[Definition], limit: int) -> int:
+        with self.writing() as (book, _):
+            return verbs.adopt(book, definitions, limit)
+
+    async def delete(self, run_id: str) -> Changed:
+        with self.writing() as (book, now):
+            return deleting.delete(book, run_id, now)
+
+    async def retain(self, completed: float | None, failed: float | None, limit: int) -> Retained:
+        with self.writing() as (book, now):
+            return deleting.retain(book, completed, failed, limit, now)
+
+    async def purge(self, limit: int) -> int:
+        with self.writing() as (book, _):
+            return deleting.purge(book, limit)
+
     async def release(self, worker_id: int, held: Sequence[int]) -> int:
         with self.writing() as (book, _):
             return upkeep.release(book, worker_id, frozenset(held))
 
     async def give_back(self, worker_id: int) -> int:
-        with self.writing() as (book, _):
-            return upkeep.give_back(book, worker_id)
+        with self.writing() as (book, now):
+            return upkeep.give_back(book, worker_id, now)
 
     async def wake_due(self, limit: int) -> int:
         with self.writing() as (book, now):
@@ -145,7 +207,7 @@ class MemoryStorage:
 
     async def register(self, worker: WorkerRow, definitions: Sequence[Definition]) -> Registered:
         with self.writing() as (book, now):
-            book.workers[worker.id] = Worker(row=worker, beat_at=now)
+            book.workers[worker.id] = Worker(row=worker, registered_at=now, beat_at=now)
             for definition in definitions:
                 book.definitions[definition.kind, definition.name, definition.version] = definition
             return Registered(now=now, build_seen=book.builds.setdefault(worker.build, now))
@@ -192,10 +254,33 @@ class MemoryStorage:
         with self._reading() as (book, now):
             return reading.open_runs(book, frozenset(names), limit, after, now)
 
-    async def definitions(self, name: str) -> list[Definition]:
+    async def definitions(self, name: str | None = None) -> list[Definition]:
+        with self._reading() as (book, now):
+            return counting.definitions(book, name, now)
+
+    async def count_runs(self, where: RunFilter, cap: int) -> int:
+        with self._reading() as (book, now):
+            return len(reading.list_runs(book, where, cap, None, now))
+
+    async def aggregate(self, where: RunFilter, by: GroupBy, cap: int) -> Aggregate:
+        with self._reading() as (book, now):
+            return counting.aggregate(book, where, by, cap, now)
+
+    async def stats(self) -> Stats:
+        with self._reading() as (book, now):
+            return counting.stats(book, now)
+
+    async def queues(self) -> list[QueueRecord]:
+        with self._reading() as (book, now):
+            return counting.queues(book, now)
+
+    async def workers(self) -> list[WorkerRecord]:
+        with self._reading() as (book, now):
+            return counting.workers(book, now)
+
+    async def events(self, after: str | None, limit: int) -> Tail:
         with self._reading() as (book, _):
-            known = [each for each in book.definitions.values() if each.name == name]
-        return sorted(known, key=lambda each: each.version, reverse=True)
+            return counting.events(book, after, limit)
 
     async def now(self) -> datetime:
         return self._clock.now()
@@ -217,10 +302,10 @@ class MemoryHeart:
     async def open(self) -> None:
         """Nothing is to be connected."""
 
-    async def beat(self, worker_id: int) -> Pulse:
+    async def beat(self, worker_id: int, load: Load = _NO_LOAD, details: Sequence[Details] = ()) -> Pulse:
         self._beaten.add(worker_id)
         with self._storage.writing() as (book, now):
-            return upkeep.beat(book, worker_id, now)
+            return upkeep.beat(book, worker_id, load, details, now)
 
     async def close(self) -> None:
         """The connection is gone, and whoever looks can see that."""

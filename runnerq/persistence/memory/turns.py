@@ -55,6 +55,7 @@ def _write_rows(book: Book, turn: Turn) -> None:
             attempts[attempt.position] = attempt
         for position in turn.settled:
             attempts.pop(position, None)
+        book.settled.setdefault(turn.run_id, set()).update(turn.settled)
 
 
 def _take_signals(book: Book, turn: Turn) -> None:
@@ -131,6 +132,8 @@ def _block(book: Book, row: Open, stuck: Stuck, now: datetime) -> None:
         traceback=stuck.traceback,
         retry_at=stuck.retry_at,
     )
+    said = {"message": stuck.message, "position": stuck.position, "build": stuck.build}
+    book.note("blocked", now, row.run_id, said)
     book.heard.runs.add(row.run_id)
 
 
@@ -151,5 +154,5 @@ def _renew(book: Book, turn: Turn, started: Row) -> None:
     run = book.runs[turn.run_id]
     run.generation = turn.generation + 1
     book.journals[turn.run_id, run.generation] = {started.place: started}
-    book.attempts.pop(turn.run_id, None)
+    book.forget_attempts(turn.run_id)
     book.heard.runs.add(turn.run_id)

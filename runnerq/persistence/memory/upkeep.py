@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime, timedelta
+
+import msgspec
 
 from runnerq.persistence.memory.book import Book, Open, Worker
 from runnerq.persistence.memory.sending import cancel
-from runnerq.persistence.records import CRASH_CAP, Arrival, Pulse, Reaped
+from runnerq.persistence.records import CRASH_CAP, Arrival, Attempt, Details, Load, Pulse, Reaped
 
 VISIBLY_GONE = timedelta(seconds=3)
 """How long a worker whose beat's connection is gone may still be silent."""
@@ -17,19 +19,40 @@ VISIBLY_GONE = timedelta(seconds=3)
 _JITTER = 0.1
 
 
-def beat(book: Book, worker_id: int, now: datetime) -> Pulse:
+def beat(book: Book, worker_id: int, load: Load, details: Sequence[Details], now: datetime) -> Pulse:
     """The worker lives, unless it was reaped; then nothing revives it."""
     worker = book.workers.get(worker_id)
     if worker is None or worker.reaped:
         return Pulse(alive=False, now=now)
     worker.beat_at = now
     worker.connected = True
+    worker.load = load
+    for each in details:
+        _keep(book, each, now)
     arrivals = tuple(
         Arrival(run_id=row.run_id, inbox=row.inbox, cancel=row.cancel)
         for row in _held(book, worker_id)
         if row.inbox > 0
     )
     return Pulse(alive=True, now=now, arrivals=arrivals)
+
+
+def _keep(book: Book, details: Details, now: datetime) -> None:
+    """Keep what an attempt said of itself, if it is still the present one."""
+    run_id, position = details.run_id, details.position
+    row = book.open.get(run_id)
+    if row is None or row.token != details.token or row.state != "running":
+        return
+    if book.runs[run_id].generation != details.generation or position in book.settled.get(run_id, ()):
+        return
+    kept = book.attempts.setdefault(run_id, {})
+    known = kept.get(position)
+    if known is None:
+        kept[position] = Attempt(
+            position=position, number=details.failures, error=None, at=now, next_at=None, details=details.text
+        )
+    elif known.number == details.failures:
+        kept[position] = msgspec.structs.replace(known, at=known.at if known.number else now, details=details.text)
 
 
 def disconnect(book: Book, worker_id: int) -> None:
@@ -42,19 +65,25 @@ def disconnect(book: Book, worker_id: int) -> None:
 def reap(book: Book, worker_id: int, token: int, limit: int, now: datetime) -> list[Reaped]:
     """Take the runs of workers that are gone."""
     for worker in book.workers.values():
-        worker.reaped = worker.reaped or _gone(worker, now)
+        if not worker.reaped and worker.row.id != worker_id and _gone(worker, now):
+            worker.reaped_at = now
     reaped: list[Reaped] = []
     for row in list(book.open.values()):
         if len(reaped) == limit:
             break
         holder = book.workers.get(row.worker_id) if row.worker_id is not None else None
         if row.state == "running" and (holder is None or holder.reaped):
-            reaped.append(_reap(book, row, worker_id, token, now))
+            if holder is not None and holder.left_at is not None:
+                _return(book, row)
+                reaped.append(Reaped(run_id=row.run_id, crashes=row.crashes))
+            else:
+                reaped.append(_reap(book, row, worker_id, token, now))
     return reaped
 
 
 def _reap(book: Book, row: Open, worker_id: int, token: int, now: datetime) -> Reaped:
     row.crashes += 1
+    book.note("crashed", now, row.run_id, {"crashes": row.crashes, "worker": row.worker_id})
     if row.crashes >= CRASH_CAP:
         row.token = token
         row.worker_id = worker_id
@@ -88,11 +117,13 @@ def release(book: Book, worker_id: int, held: Collection[int]) -> int:
     return len(strays)
 
 
-def give_back(book: Book, worker_id: int) -> int:
-    """Give back all that the worker holds, and forget the worker."""
-    count = release(book, worker_id, ())
-    book.workers.pop(worker_id, None)
-    return count
+def give_back(book: Book, worker_id: int, now: datetime) -> int:
+    """Give back all that the worker holds, which claims nothing any more."""
+    worker = book.workers.get(worker_id)
+    if worker is not None:
+        worker.left_at = worker.left_at or now
+        worker.reaped_at = worker.reaped_at or now
+    return release(book, worker_id, ())
 
 
 def wake_due(book: Book, limit: int, now: datetime) -> int:

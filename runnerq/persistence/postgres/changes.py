@@ -6,7 +6,7 @@ Rules
   hear by NOTIFY, after the commit and never inside of it, where it would slow down every writer. The first of a burst
   goes out at once, the others are gathered for a moment and go as one.
 - LISTEN has a connection of its own. It tells itself something now and then; when that does not come back, the
-  connection is dead, or a pooler is between that does not carry it, and it is made anew.
+  connection is dead, and it is made anew. Through a pooler, with no other way to the server, nobody listens.
 - What is told is names only, in the payload's 8,000 bytes; more changed runs than fit are told as ``many_runs``.
 """
 
@@ -120,8 +120,11 @@ class Changes:
         self._tasks: tuple[asyncio.Task[None], ...] = ()
 
     async def open(self) -> None:
-        """Begin to tell and to listen; listening has begun on return unless it takes long."""
-        self._tasks = (asyncio.create_task(self._tell_others()), asyncio.create_task(self._listen()))
+        """Begin to tell and to listen; listening has begun on return unless it takes long, or cannot be."""
+        self._tasks = (asyncio.create_task(self._tell_others()),)
+        if not self._connections.has_sessions:
+            return
+        self._tasks += (asyncio.create_task(self._listen()),)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._listening.wait(), FIRST_PATIENCE)
 
@@ -177,14 +180,14 @@ class Changes:
                 await self._listen_once()
             except StorageError as error:
                 _log.debug("listening failed, polling will do meanwhile: %s", error)
-            # Where it never worked, it is tried less and less often: behind a pooler it may never.
+            # Where it never worked, it is tried less and less often: whatever is between may never carry it.
             pause = _PAUSE if self._listening.is_set() else min(pause * 2, _LONGEST_PAUSE)
             self._listening.clear()
             await asyncio.sleep(pause)
 
     async def _listen_once(self) -> None:
         """Listen for as long as what we tell ourselves comes back."""
-        connection = self._listener = await self._connections.connect(command_timeout=PROBE_PATIENCE)
+        connection = self._listener = await self._connections.session(command_timeout=PROBE_PATIENCE)
         lost = asyncio.Event()
         connection.add_termination_listener(lambda _: lost.set())
         try:

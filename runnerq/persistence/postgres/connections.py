@@ -1,81 +1,76 @@
 """Connections: how they are made, checked and lent.
 
 Rules
-- Four pools. ``durable`` commits to disk, and so does ``turns``, whose statements wait for no lock; ``quick`` has
-  synchronous_commit off, for what is harmless to lose: claims and wake-ups; ``fresh`` plans each statement for what it
-  is given, for people's filters.
+- Pools by what a statement may wait for, so that one kind never waits for another. ``prompt`` and ``turns`` wait for no
+  lock, and give a silent connection up soon. ``patient`` may wait for a run's row, for as long as somebody holds it;
+  it is waited for in short pieces, and between them the connection is somebody else's. ``durable`` is for what waits at
+  most for others of our own. ``quick`` has synchronous_commit off, for what is harmless to lose: claims and wake-ups;
+  ``fresh`` plans each statement for what it is given, for people's filters.
 - Plans do not depend on how large the tables were when they were made: they are generic, tables are probed by key, and
   the rows of a batch are joined by hash. Without that, a plan cached over empty tables makes a claim take seconds
-  later. Where a pooler refuses or ignores these settings, statements are planned each time instead
-  (statement_cache_size=0), which also keeps us free of session state.
+  later.
+- Through a pooler there is no session of ours, and so no settings and no statements that are kept: each is planned when
+  it is sent (``nameless``). Claims and upkeep, which look among all runs, bring these settings in their transactions:
+  without, a sweep over tables that were not analyzed yet takes seconds, most of them to compile it (jit).
+- That the DSN leads to a pooler is said by ``pooled``, and found out where it is not. What needs a session, LISTEN and
+  the beat's presence, takes ``direct_dsn``, or does without.
 - A server that does not answer is asked again until ``connect_timeout``; one that refuses us is not.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
+import logging
 import time
-from collections.abc import Sequence
-from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 
 import asyncpg
 
-from runnerq.errors import ConfigurationError, SchemaError, StorageUnavailable
+from runnerq.errors import ConfigurationError, StorageUnavailable
 from runnerq.persistence.postgres.faults import told
-from runnerq.persistence.postgres.lending import Connection, Pool, Record
+from runnerq.persistence.postgres.greeting import STEADY_PLANS, Seen, call, look, place_of
+from runnerq.persistence.postgres.lending import Connection, Lent, Pool, Record
+from runnerq.persistence.postgres.nameless import Nameless
 
-STEADY_PLANS = {
-    "plan_cache_mode": "force_generic_plan",
-    "enable_seqscan": "off",
-    "enable_bitmapscan": "off",  # costs more than the probes that it would save
-    "enable_nestloop": "off",  # of a batch with itself; what the text calls lateral stays a loop of probes
-    "enable_mergejoin": "off",
-    "jit": "off",
-}
 COMMAND_TIMEOUT = 60.0
 """Seconds after which a statement counts as unanswered; only a lock that somebody holds for so long comes near it."""
 
 PROMPT_TIMEOUT = 15.0
 """The same for what never waits for a lock: claims, and turns, which are sent again until they are answered."""
 
-_OLDEST_SERVER = 150000
-_NEEDED = ("server_version_num", "server_encoding")
-_DURABLE_CONNECTIONS = 6
+_LOCK_PIECE = {"lock_timeout": "250"}
+_PAUSE, _LONGEST_PAUSE = 0.05, 0.5
+"""Seconds between two tries to get a lock that somebody holds."""
+
+_HARMLESS_TO_LOSE = {"synchronous_commit": "off"}
+_DURABLE_CONNECTIONS = 4
 _TURN_CONNECTIONS = 2
+_PROMPT_CONNECTIONS = 4
+_PATIENT_CONNECTIONS = 4
+_UPKEEP_CONNECTIONS = 2
 _QUICK_CONNECTIONS = 2
 _FRESH_CONNECTIONS = 2
+_KEPT_STATEMENTS = 200
 _PARTING = 5.0
-_PATIENCE = 10.0
 
-# What a server says that is not ready to be asked yet: starting up or stopping, or all its connections taken.
-_NOT_YET = (asyncpg.CannotConnectNowError, asyncpg.TooManyConnectionsError, asyncpg.AdminShutdownError)
-_NO_ANSWER = (OSError, TimeoutError, asyncpg.ConnectionDoesNotExistError, *_NOT_YET)
-
-
-def place_of(dsn: str) -> str:
-    """Where a DSN points, for messages: host, port and database, never the user's password."""
-    parts = urlsplit(dsn)
-    query = parse_qs(parts.query)
-    try:
-        named, port = parts.hostname, parts.port
-    except ValueError:
-        return "the given DSN"
-    host = named or query.get("host", [""])[0] or os.environ.get("PGHOST", "the local socket")
-    number = port or query.get("port", [""])[0] or os.environ.get("PGPORT", "")
-    database = parts.path.lstrip("/") or query.get("dbname", query.get("database", [""]))[0]
-    return f"{host}{f':{number}' if number else ''}/{database or os.environ.get('PGDATABASE', '')}"
+_log = logging.getLogger("runnerq.postgres")
 
 
 class Connections:
-    """The connections of one storage object. Used on one event loop; ``connect`` may be called on any."""
+    """The connections of one storage object. Used on one event loop; those of the caller's own may be had on any."""
 
-    def __init__(self, dsn: str, connect_timeout: float) -> None:
+    def __init__(
+        self, dsn: str, connect_timeout: float, *, pooled: bool = False, direct_dsn: str | None = None
+    ) -> None:
         self._dsn = dsn
+        self._direct_dsn = direct_dsn
+        self._pooled = pooled or direct_dsn is not None
         self._connect_timeout = connect_timeout
-        self._steady = True
         self._durable: Pool | None = None
+        self._prompt: Pool | None = None
+        self._patient: Pool | None = None
+        self._upkeep: Pool | None = None
         self._quick: Pool | None = None
         self._turns: Pool | None = None
         self._fresh: Pool | None = None
@@ -84,43 +79,93 @@ class Connections:
         """Look at the server once, then make the pools.
 
         Raises:
-            ConfigurationError: the DSN cannot be read.
+            ConfigurationError: a DSN cannot be read, or the two lead to different places.
             StorageUnavailable: nobody answers there, or whoever does lets us not in.
             SchemaError: the server cannot carry our tables.
         """
-        first = await self._first()
-        try:
-            with told():
-                self._steady = await _is_fit(first)
-        finally:
-            await first.close()
-        self._durable = Pool(lambda: self._connect({}, COMMAND_TIMEOUT), _DURABLE_CONNECTIONS)
-        self._quick = Pool(lambda: self._connect({"synchronous_commit": "off"}, PROMPT_TIMEOUT), _QUICK_CONNECTIONS)
-        self._turns = Pool(lambda: self._connect({}, PROMPT_TIMEOUT), _TURN_CONNECTIONS)
-        self._fresh = Pool(lambda: self._connect_with({}, COMMAND_TIMEOUT), _FRESH_CONNECTIONS)
+        seen = await look(self._dsn, self._connect_timeout)
+        if seen.pooled and not self._pooled:
+            _log.info(
+                "%s is a pooler, so that wake-ups are not heard: give its server's own address as direct_dsn= "
+                "to hear them, or say pooled=True to do without",
+                place_of(self._dsn),
+            )
+            self._pooled = True
+        if self._direct_dsn is not None:
+            _check_direct(place_of(self._direct_dsn), await look(self._direct_dsn, self._connect_timeout), seen)
+        self._durable = self._pool(_DURABLE_CONNECTIONS, COMMAND_TIMEOUT)
+        self._prompt = self._pool(_PROMPT_CONNECTIONS, PROMPT_TIMEOUT)
+        self._patient = self._pool(_PATIENT_CONNECTIONS, COMMAND_TIMEOUT, _LOCK_PIECE)
+        self._upkeep = self._pool(_UPKEEP_CONNECTIONS, PROMPT_TIMEOUT, STEADY_PLANS) if self._pooled else self._prompt
+        self._quick = self._pool(_QUICK_CONNECTIONS, PROMPT_TIMEOUT, STEADY_PLANS | _HARMLESS_TO_LOSE)
+        self._turns = self._pool(_TURN_CONNECTIONS, PROMPT_TIMEOUT)
+        self._fresh = Pool(lambda: self._nameless({}, COMMAND_TIMEOUT), _FRESH_CONNECTIONS)
 
     async def close(self) -> None:
-        pools = (self._durable, self._quick, self._turns, self._fresh)
-        self._durable = self._quick = self._turns = self._fresh = None
+        pools = {self._durable, self._prompt, self._patient, self._upkeep, self._quick, self._turns, self._fresh}
+        self._durable = self._prompt = self._patient = self._upkeep = self._quick = self._turns = self._fresh = None
         for pool in pools:
             if pool is not None:
                 await pool.close(_PARTING)
 
-    async def connect(
-        self, settings: dict[str, str] | None = None, *, command_timeout: float = COMMAND_TIMEOUT
+    @property
+    def has_sessions(self) -> bool:
+        """Whether ``session`` can be had."""
+        return not self._pooled or self._direct_dsn is not None
+
+    async def session(
+        self, settings: Mapping[str, str] | None = None, *, command_timeout: float = COMMAND_TIMEOUT
     ) -> Connection:
-        """A connection of the caller's own."""
+        """A connection of the caller's own to the server itself, and so a session; only where it can be had."""
         with told():
-            return await self._connect(settings or {}, command_timeout)
+            return await self._steady(self._direct_dsn or self._dsn, settings or {}, command_timeout)
+
+    async def connect(self, *, command_timeout: float = COMMAND_TIMEOUT) -> Connection:
+        """A connection of the caller's own for transactions, each of which may find itself in another session."""
+        with told():
+            return await call(self._dsn, {}, command_timeout=command_timeout)
+
+    async def connect_for_statements(self, *, command_timeout: float) -> Lent:
+        """A connection of the caller's own for statements that are sent again and again, and need no session."""
+        with told():
+            return await self._nameless({}, command_timeout)
 
     async def fetch(self, statement: str, *args: object) -> Sequence[Record]:
         with told():
             return await _opened(self._durable).fetch(statement, *args)
 
+    async def fetch_prompt(self, statement: str, *args: object) -> Sequence[Record]:
+        """``fetch`` for what waits for no lock."""
+        with told():
+            return await _opened(self._prompt).fetch(statement, *args)
+
+    async def fetch_patient(self, statement: str, *args: object) -> Sequence[Record]:
+        """``fetch`` for what may have to wait for a run that somebody's transaction holds.
+
+        Raises StorageUnavailable where that lasts too long.
+        """
+        until = time.monotonic() + COMMAND_TIMEOUT
+        pause = _PAUSE
+        with told():
+            while True:
+                try:
+                    return await _opened(self._patient).fetch(statement, *args)
+                except asyncpg.LockNotAvailableError:
+                    # Nothing was written. Whoever waits behind us for a connection may want another run.
+                    if time.monotonic() > until:
+                        raise
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, _LONGEST_PAUSE)
+
     async def fetch_turns(self, statement: str, *args: object) -> Sequence[Record]:
         """``fetch`` for turns, which wait for no lock: one silent connection must not stop a worker for long."""
         with told():
             return await _opened(self._turns).fetch(statement, *args)
+
+    async def fetch_upkeep(self, statement: str, *args: object) -> Sequence[Record]:
+        """``fetch`` for what looks among all runs: its plan is steady also through a pooler."""
+        with told():
+            return await _opened(self._upkeep).fetch(statement, *args)
 
     async def fetch_quick(self, statement: str, *args: object) -> Sequence[Record]:
         """``fetch`` without waiting for the disk: for what is harmless to lose."""
@@ -136,63 +181,36 @@ class Connections:
         """``fetch``, or None if it has to wait for a lock longer than a moment; then nothing was written."""
         with told():
             try:
-                async with _opened(self._durable).connection() as connection, connection.transaction():
+                async with _opened(self._prompt).connection() as connection, connection.transaction():
                     await connection.execute("set local lock_timeout = '200ms'")
                     return await connection.fetch(statement, *args)
             except asyncpg.LockNotAvailableError:
                 return None
 
-    async def _first(self) -> Connection:
-        """The first connection: keep asking a server that does not answer."""
-        started = time.monotonic()
-        pause = 0.05
-        while True:
-            left = started + self._connect_timeout - time.monotonic()
-            try:
-                return await self._connect({}, COMMAND_TIMEOUT, patience=max(left, 1.0))
-            except asyncpg.ClientConfigurationError as error:
-                raise ConfigurationError(f"the DSN for {place_of(self._dsn)} cannot be used: {error}") from error
-            except _NO_ANSWER as error:
-                waited = time.monotonic() - started
-                if waited + pause > self._connect_timeout:
-                    raise StorageUnavailable(
-                        f"Postgres at {place_of(self._dsn)} has not answered for {waited:.1f} s: "
-                        f"{str(error) or type(error).__name__}. Is it running, and is the address right?"
-                    ) from error
-            except asyncpg.PostgresError as error:
-                place = place_of(self._dsn)
-                raise StorageUnavailable(f"Postgres at {place} refuses the connection: {error}") from error
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, 1.0)
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Lent]:
+        """Several statements in one transaction, each of which sees what was committed before it began.
 
-    async def _connect(
-        self, settings: dict[str, str], command_timeout: float, patience: float = _PATIENCE
-    ) -> Connection:
-        if self._steady:
-            try:
-                return await self._connect_with(settings, command_timeout, patience, STEADY_PLANS)
-            except asyncpg.ProtocolViolationError:
-                self._steady = False  # a pooler that takes no settings at connect
-        return await self._connect_with({}, command_timeout, patience)
+        They wait for a lock as long as it takes.
+        """
+        with told():
+            async with _opened(self._patient).connection() as connection, connection.transaction():
+                await connection.execute("set local lock_timeout = 0")
+                yield connection
 
-    async def _connect_with(
-        self,
-        settings: dict[str, str],
-        command_timeout: float,
-        patience: float = _PATIENCE,
-        plans: dict[str, str] | None = None,
-    ) -> Connection:
-        """A connection; without settings that keep plans steady, each statement is planned when it is sent."""
-        connect: Any = asyncpg.connect  # its annotation of timeout is narrower than what it takes
-        connection: Connection = await connect(
-            self._dsn,
-            timeout=patience,
-            command_timeout=command_timeout,
-            server_settings=settings | (plans or {}),
-            statement_cache_size=200 if plans else 0,
-            max_cacheable_statement_size=0,  # no limit: commit.sql is longer than asyncpg would keep
+    def _pool(self, size: int, command_timeout: float, settings: Mapping[str, str] | None = None) -> Pool:
+        local = settings or {}
+        if self._pooled:
+            return Pool(lambda: self._nameless(local, command_timeout), size)
+        return Pool(lambda: self._steady(self._dsn, local, command_timeout), size)
+
+    async def _nameless(self, settings: Mapping[str, str], command_timeout: float) -> Lent:
+        return Nameless(await call(self._dsn, {}, command_timeout=command_timeout), settings)
+
+    async def _steady(self, dsn: str, settings: Mapping[str, str], command_timeout: float) -> Connection:
+        return await call(
+            dsn, {**STEADY_PLANS, **settings}, command_timeout=command_timeout, kept_statements=_KEPT_STATEMENTS
         )
-        return connection
 
 
 def _opened(pool: Pool | None) -> Pool:
@@ -201,15 +219,13 @@ def _opened(pool: Pool | None) -> Pool:
     return pool
 
 
-async def _is_fit(connection: Connection) -> bool:
-    """Whether our settings hold on this connection; raises if the server cannot carry us at all."""
-    settings = await connection.fetch(
-        "select name, setting from pg_settings where name = any($1)", [*_NEEDED, *STEADY_PLANS]
-    )
-    held = {row["name"]: row["setting"] for row in settings}
-    version = int(held["server_version_num"])
-    if version < _OLDEST_SERVER:
-        raise SchemaError(f"runnerq needs PostgreSQL 15 or newer; this server is {version // 10000}")
-    if held["server_encoding"] != "UTF8":
-        raise SchemaError(f"runnerq needs a database with encoding UTF8; this one has {held['server_encoding']}")
-    return all(held.get(name) == setting for name, setting in STEADY_PLANS.items())
+def _check_direct(place: str, direct: Seen, other: Seen) -> None:
+    """Who beats and listens elsewhere than where the runs are would be taken for dead, and hear nothing."""
+    if direct.pooled:
+        raise ConfigurationError(f"direct_dsn leads to a pooler, too: {place}. Give the address of Postgres itself")
+    if (direct.started, direct.database) != (other.started, other.database):
+        raise ConfigurationError(
+            f"direct_dsn leads elsewhere than the pooler does: {place} is database {direct.database!r} of a server "
+            f"started at {direct.started:%Y-%m-%d %H:%M:%S}, and through the pooler there is {other.database!r} of one "
+            f"started at {other.started:%Y-%m-%d %H:%M:%S}"
+        )

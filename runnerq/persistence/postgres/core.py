@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from runnerq.persistence.postgres.changes import Changes
 from runnerq.persistence.postgres.connections import Connections
-from runnerq.persistence.postgres.floors import Floors
+from runnerq.persistence.postgres.floors import DueFloor, Floors
 from runnerq.persistence.postgres.statements import Statements
 
 
@@ -16,3 +16,4 @@ class Core:
         self._statements = statements
         self._changes = changes
         self._floors = Floors()
+        self._due_floor = DueFloor()

@@ -13,11 +13,22 @@ from typing import Any, TypeAlias, assert_never
 import msgspec
 
 from runnerq.errors import StorageRefused
-from runnerq.persistence.records import MANY_CHILDREN, Back, End, Going, NewRun, Park, Renew, Reopen, Stuck, Turn
+from runnerq.persistence.postgres.texts import plain, readable
+from runnerq.persistence.records import (
+    MANY_CHILDREN,
+    Back,
+    Details,
+    End,
+    Going,
+    NewRun,
+    Park,
+    Renew,
+    Reopen,
+    Stuck,
+    Turn,
+)
 
 Parameters: TypeAlias = list[Any]
-
-_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
 class _Stuck(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -88,6 +99,7 @@ class _Run(msgspec.Struct, frozen=True, omit_defaults=True):
     on_duplicate: str = ""
     due_at: datetime | None = None
     due_in: float | None = None
+    detached: bool = False
 
 
 class _Attempt(msgspec.Struct, frozen=True, gc=False):
@@ -115,6 +127,34 @@ def only_rows(turn: Turn) -> bool:
     )
 
 
+def only_ends(turn: Turn) -> bool:
+    """Whether the turn completes the run and writes its result and nothing else."""
+    end = turn.move
+    return (
+        type(end) is End
+        and end.status == "completed"
+        and not end.cancel_requested
+        and end.reason is None
+        and end.error is None
+        and not turn.rows
+        and not turn.children
+        and not turn.consumed
+        and not turn.attempts
+        and not turn.has_parent
+        and turn.published is None
+    )
+
+
+def end_parameters(turns: Sequence[Turn]) -> Parameters:
+    """For end_runs.sql; the turns are in the order of their runs."""
+    return [
+        [turn.run_id for turn in turns],
+        [turn.token for turn in turns],
+        [turn.generation for turn in turns],
+        [turn.move.result for turn in turns if isinstance(turn.move, End)],
+    ]
+
+
 def append_parameters(turns: Iterable[Turn]) -> Parameters:
     """For append.sql; the turns are in the order of their runs."""
     rows: list[_HeldRow] = []
@@ -130,7 +170,9 @@ def append_parameters(turns: Iterable[Turn]) -> Parameters:
 
 def only_moves(turn: Turn) -> bool:
     """Whether the turn has nothing of what only the whole commit.sql writes."""
-    return not turn.children and not turn.attempts and turn.published is None and not isinstance(turn.move, Stuck)
+    settles = bool(turn.settled) and not isinstance(turn.move, End | Renew)
+    rest = turn.children or turn.attempts or settles or turn.published is not None
+    return not rest and not isinstance(turn.move, Stuck)
 
 
 def plain_parameters(turns: Sequence[Turn]) -> Parameters:
@@ -167,6 +209,50 @@ def start_parameters(runs: Sequence[NewRun]) -> Parameters:
     return _runs(runs, [0] * len(runs))
 
 
+def alike_parameters(runs: Sequence[NewRun]) -> Parameters | None:
+    """For start_alike.sql; None if these runs differ in more than their inputs, or ask for more than it does."""
+    first = runs[0]
+    alike = _alike(first)
+    if first.key is not None or first.parent_id is not None or first.depth or first.rows:
+        return None
+    if first.root_id not in (None, first.id) or any(_alike(run) != alike for run in runs[1:]):
+        return None
+    return [
+        [run.id for run in runs],
+        [run.input for run in runs],
+        first.kind,
+        plain(first.name, "the name"),
+        first.version,
+        first.served,
+        plain(first.queue, "the queue"),
+        first.priority,
+        first.metadata,
+        first.options,
+        first.due_at,
+        first.due_in,
+    ]
+
+
+def _alike(run: NewRun) -> tuple[object, ...]:
+    """All that runs have to share, but for their ids and inputs."""
+    return (
+        run.kind,
+        run.name,
+        run.version,
+        run.queue,
+        run.priority,
+        run.root_id in (None, run.id),
+        run.parent_id,
+        run.depth,
+        run.key,
+        run.due_at,
+        run.due_in,
+        run.metadata,
+        run.options,
+        run.rows,
+    )
+
+
 def copying_parameters(runs: Sequence[NewRun]) -> Parameters:
     """For start_runs.sql: runs that begin with a journal."""
     rows = [(place, row) for place, run in enumerate(runs, 1) for row in run.rows]
@@ -194,30 +280,17 @@ def reopen_parameters(everything: Sequence[Reopen]) -> Parameters:
     ]
 
 
-def plain(text: str, what: str) -> str:
-    """An identifier of the caller's, if Postgres can keep it as text.
-
-    Raises:
-        StorageRefused: it holds NUL or a lone surrogate; it cannot be replaced, because it is compared.
-    """
-    if "\0" in text or not _is_unicode(text):
-        raise StorageRefused(f"{what} {text!r} cannot be stored: it contains NUL or a lone surrogate")
-    return text
-
-
-def readable(text: str | None) -> str | None:
-    """A text for people, with what Postgres cannot keep as text replaced."""
-    if text is None or (text.isascii() and "\0" not in text):
-        return text
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\0", _REPLACEMENT)
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+def details_parameters(details: Iterable[Details]) -> Parameters:
+    """For keep_details.sql. Of two at one position the last one counts."""
+    last = {(each.run_id, each.position): each for each in details}.values()
+    return [
+        [each.run_id for each in last],
+        [each.token for each in last],
+        [each.generation for each in last],
+        [each.position for each in last],
+        [each.failures for each in last],
+        [each.text for each in last],
+    ]
 
 
 def _json(records: Sequence[Any]) -> str:
@@ -304,4 +377,5 @@ def _run(run: NewRun, turn: int) -> _Run:
         on_duplicate="" if run.key is None else run.on_duplicate,
         due_at=run.due_at,
         due_in=run.due_in,
+        detached=turn > 0 and run.parent_id is None,
     )

@@ -25,32 +25,47 @@ class Transaction(Protocol):
 
     async def __aenter__(self) -> Any: ...
     async def __aexit__(self, *error: object) -> Any: ...
+    async def start(self) -> None: ...
+    async def rollback(self) -> None: ...
 
 
-class Connection(Protocol):
-    """What we use of asyncpg's connection, which has no types of its own."""
+class Prepared(Protocol):
+    """A statement whose parameters and columns are known."""
+
+    async def fetch(self, *args: object) -> list[Record]: ...
+
+
+class Lent(Protocol):
+    """What a pool lends."""
 
     async def fetch(self, query: str, *args: object) -> list[Record]: ...
-    async def fetchrow(self, query: str, *args: object) -> Record | None: ...
-    async def fetchval(self, query: str, *args: object) -> Any: ...
-    async def execute(self, query: str, *args: object) -> str: ...
-    async def add_listener(self, channel: str, hear: Any) -> None: ...
-    def add_termination_listener(self, hear: Any) -> None: ...
+    async def execute(self, query: str) -> str: ...
     async def close(self, *, timeout: float | None = None) -> None: ...
     def transaction(self) -> Transaction: ...
     def is_closed(self) -> bool: ...
     def terminate(self) -> None: ...
+
+
+class Connection(Lent, Protocol):
+    """What we use of asyncpg's connection, which has no types of its own."""
+
+    async def fetchrow(self, query: str, *args: object) -> Record | None: ...
+    async def fetchval(self, query: str, *args: object) -> Any: ...
+    async def execute(self, query: str, *args: object) -> str: ...
+    async def prepare(self, query: str, *, name: str) -> Prepared: ...
+    async def add_listener(self, channel: str, hear: Any) -> None: ...
+    def add_termination_listener(self, hear: Any) -> None: ...
     def get_server_pid(self) -> int: ...
 
 
 class Pool:
     """At most ``size`` connections, made when they are needed, the last one used lent first."""
 
-    def __init__(self, connect: Callable[[], Awaitable[Connection]], size: int) -> None:
+    def __init__(self, connect: Callable[[], Awaitable[Lent]], size: int) -> None:
         self._connect = connect
         self._places = asyncio.Semaphore(size)
-        self._idle: list[Connection] = []
-        self._lent: set[Connection] = set()
+        self._idle: list[Lent] = []
+        self._lent: set[Lent] = set()
         self._closed = False
 
     async def fetch(self, statement: str, *args: object) -> Sequence[Record]:
@@ -66,7 +81,7 @@ class Pool:
                 self._give_back(connection)
 
     @asynccontextmanager
-    async def connection(self) -> AsyncIterator[Connection]:
+    async def connection(self) -> AsyncIterator[Lent]:
         """Lend one for several statements."""
         async with self._places:
             connection = await self._take()
@@ -87,14 +102,14 @@ class Pool:
         partings = [_part(connection, patience) for connection in idle]
         await asyncio.gather(*partings)
 
-    async def _take(self) -> Connection:
+    async def _take(self) -> Lent:
         connection = self._open_one()
         if connection is None:
             connection = await self._connect()
         self._lent.add(connection)
         return connection
 
-    def _open_one(self) -> Connection | None:
+    def _open_one(self) -> Lent | None:
         """An idle one that has not been closed meanwhile, from the other side for instance."""
         while self._idle:
             connection = self._idle.pop()
@@ -102,7 +117,7 @@ class Pool:
                 return connection
         return None
 
-    def _give_back(self, connection: Connection) -> None:
+    def _give_back(self, connection: Lent) -> None:
         self._lent.discard(connection)
         if self._closed:
             connection.terminate()
@@ -110,7 +125,7 @@ class Pool:
             self._idle.append(connection)
 
 
-def _cut_if_silent(connection: Connection, error: BaseException) -> None:
+def _cut_if_silent(connection: Lent, error: BaseException) -> None:
     """What follows on a silent or broken connection would wait for the answer that did not come, so it is cut.
 
     After an error the server has answered; after a cancel asyncpg calls the statement off before it sends another.
@@ -119,7 +134,7 @@ def _cut_if_silent(connection: Connection, error: BaseException) -> None:
         connection.terminate()
 
 
-async def _part(connection: Connection, patience: float) -> None:
+async def _part(connection: Lent, patience: float) -> None:
     try:
         await connection.close(timeout=patience)
     except Exception:  # noqa: BLE001 - a connection that is lost already cannot say goodbye

@@ -8,10 +8,37 @@ from datetime import datetime
 
 import msgspec
 
-from runnerq.persistence.postgres import rows
+from runnerq.persistence.postgres import rows, tail
 from runnerq.persistence.postgres.core import Core
 from runnerq.persistence.postgres.lending import Record
-from runnerq.persistence.records import BlockRecord, Definition, Journal, Mail, Outcome, RunFilter, RunRecord, Status
+from runnerq.persistence.records import (
+    Aggregate,
+    BlockRecord,
+    Definition,
+    Group,
+    GroupBy,
+    Journal,
+    Mail,
+    Outcome,
+    QueueRecord,
+    RunFilter,
+    RunRecord,
+    Stats,
+    Status,
+    Tail,
+    WorkerRecord,
+    in_order,
+)
+
+_STORED = {
+    "pending": "pending",
+    "scheduled": "pending",
+    "retrying": "pending",
+    "running": "running",
+    "waiting": "waiting",
+    "blocked": "blocked",
+}
+_UNWELL = frozenset({"failed", "dead_letter", "cancelled"})
 
 
 class Queries(Core):
@@ -54,11 +81,85 @@ class Queries(Core):
         ]
 
     async def list_runs(self, where: RunFilter, limit: int, before: str | None) -> list[RunRecord]:
-        found = await self._connections.fetch_fresh(
-            self._statements["list_runs"],
+        return [rows.run(record) for record in await self._find("list_runs", limit, before, where)]
+
+    async def count_runs(self, where: RunFilter, cap: int) -> int:
+        counted = await self._find("aggregate_runs", cap, None, where, None)
+        return sum(record["how_many"] for record in counted)
+
+    async def aggregate(self, where: RunFilter, by: GroupBy, cap: int) -> Aggregate:
+        counted = await self._find("aggregate_runs", cap, None, where, by)
+        groups = [Group(value=record["value"], count=record["how_many"]) for record in counted]
+        return Aggregate(groups=in_order(groups, by), capped=any(record["capped"] for record in counted))
+
+    async def open_runs(self, names: Sequence[str], limit: int, after: str | None) -> list[RunRecord]:
+        return [rows.run(record) for record in await self._read("read_open_runs", list(names), limit, after)]
+
+    async def definitions(self, name: str | None = None) -> list[Definition]:
+        return [rows.definition(record) for record in await self._read("read_definitions", name)]
+
+    async def stats(self) -> Stats:
+        counted = await self._fresh("read_depths")
+        return Stats(
+            at=counted[0]["now"],
+            depths=tuple(rows.depth(record) for record in counted if record["status"] is not None),
+            workers=tuple(worker for worker in await self.workers() if worker.alive),
+        )
+
+    async def queues(self) -> list[QueueRecord]:
+        return [rows.queue(record) for record in await self._fresh("read_queues")]
+
+    async def workers(self) -> list[WorkerRecord]:
+        return [rows.worker(record) for record in await self._read("read_workers")]
+
+    async def events(self, after: str | None, limit: int) -> Tail:
+        [record] = await self._read("read_snapshot")
+        now = tail.snapshot(record["snapshot"])
+        if after is None:
+            return Tail(events=(), cursor=now.text)
+        cursor = tail.parsed(after, now)
+        step = tail.STEP
+        while True:
+            seen, until = cursor.seen, cursor.until or now.up_to(cursor.seen.xmax + step)
+            found = await self._happened(seen, until, cursor.place, limit)
+            events = tuple(rows.event(record, tail.at(record, seen, until)) for record in found)
+            if len(events) == limit:
+                return Tail(events=events, cursor=events[-1].cursor)
+            if events or until == now:
+                return Tail(events=events, cursor=until.text)
+            cursor = tail.Cursor(until)
+            step *= 4
+
+    async def now(self) -> datetime:
+        [record] = await self._read("read_now")
+        now: datetime = record["now"]
+        return now
+
+    async def _happened(
+        self, seen: tail.Snapshot, until: tail.Snapshot, place: tail.Place, limit: int
+    ) -> Sequence[Record]:
+        return await self._fresh(
+            "read_events",
+            limit,
+            seen.xmax,
+            list(seen.open),
+            until.xmax,
+            list(until.open),
+            place.xid,
+            place.source,
+            place.id,
+        )
+
+    async def _find(
+        self, statement: str, limit: int, before: str | None, where: RunFilter, *more: object
+    ) -> Sequence[Record]:
+        statuses = _statuses(where.status)
+        way = _way(where, statuses)
+        return await self._fresh(
+            f"{statement}_{way}",
             limit,
             before,
-            _statuses(where.status),
+            statuses,
             where.workflow,
             where.queue,
             where.key_prefix,
@@ -67,22 +168,15 @@ class Queries(Core):
             where.root,
             where.since,
             where.until,
+            sorted({_STORED[status] for status in statuses}) if statuses and way == "open" else None,
+            *more,
         )
-        return [rows.run(record) for record in found]
 
-    async def open_runs(self, names: Sequence[str], limit: int, after: str | None) -> list[RunRecord]:
-        return [rows.run(record) for record in await self._read("read_open_runs", list(names), limit, after)]
-
-    async def definitions(self, name: str) -> list[Definition]:
-        return [rows.definition(record) for record in await self._read("read_definitions", name)]
-
-    async def now(self) -> datetime:
-        [record] = await self._read("read_now")
-        now: datetime = record["now"]
-        return now
+    async def _fresh(self, statement: str, *args: object) -> Sequence[Record]:
+        return await self._connections.fetch_fresh(self._statements[statement], *args)
 
     async def _read(self, statement: str, *args: object) -> Sequence[Record]:
-        return await self._connections.fetch(self._statements[statement], *args)
+        return await self._connections.fetch_prompt(self._statements[statement], *args)
 
 
 def _statuses(given: Iterable[Status] | Status | str | None) -> list[str] | None:
@@ -93,6 +187,19 @@ def _statuses(given: Iterable[Status] | Status | str | None) -> list[str] | None
             return [given]
         case _:
             return [str(status) for status in given]
+
+
+def _way(where: RunFilter, statuses: list[str] | None) -> str:
+    """The way to the runs that fit which passes by the fewest others."""
+    if where.parent is not None:
+        return "parent"
+    if where.root is not None:
+        return "root"
+    if statuses and _STORED.keys() >= set(statuses):
+        return "open"
+    if statuses and _UNWELL.issuperset(statuses):
+        return "unwell"
+    return "all"
 
 
 def _patterns(metadata: Mapping[str, str]) -> list[str]:

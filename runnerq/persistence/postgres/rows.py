@@ -11,11 +11,17 @@ from runnerq.persistence.records import (
     BlockRecord,
     Claimed,
     Definition,
+    Depth,
+    Event,
     Inbox,
+    Load,
     Mail,
     Outcome,
+    QueueRecord,
     RunRecord,
     Status,
+    WorkerRecord,
+    named,
 )
 from runnerq.workflow.journal import Row
 
@@ -44,10 +50,11 @@ def claimed(record: Record, token: int) -> Claimed:
         cancel=record["cancel"],
         seen=record["seen"],
         resumed=record["resumed"],
-        rows=journal_rows(record),
-        signals=_mail(record),
-        outcomes=_outcomes(record["ended"]),
-        attempts=attempts(record["attempts"]),
+        # Most of these are null in most claims, and a call costs more than a look.
+        rows=() if record["places"] is None else journal_rows(record),
+        signals=() if record["numbers"] is None else _mail(record),
+        outcomes=() if record["ended"] is None else _outcomes(record["ended"]),
+        attempts=() if record["attempts"] is None else attempts(record["attempts"]),
         state=record["state"],
     )
 
@@ -147,6 +154,66 @@ def definition(record: Record) -> Definition:
         queue=record["queue"],
         build=record["build"],
         options=record["options"],
+        schema=record["schema"],
+        served=record["served"],
+    )
+
+
+def worker(record: Record) -> WorkerRecord:
+    return WorkerRecord(
+        id=record["id"],
+        host=record["host"],
+        pid=record["pid"],
+        build=record["build"],
+        queues=tuple(record["queues"]),
+        served=tuple(record["served"]),
+        slots=record["slots"],
+        lease=record["lease"],
+        registered_at=record["registered_at"],
+        beat_at=record["beat_at"],
+        alive=record["alive"],
+        left_at=record["left_at"],
+        reaped_at=record["reaped_at"],
+        load=Load(held=record["held"], running=record["running"], stuck=record["stuck"], late=record["late"]),
+    )
+
+
+def depth(record: Record) -> Depth:
+    name, version = named(record["served"])
+    return Depth(
+        status=Status(record["status"]),
+        name=name,
+        version=version,
+        queue=record["queue"],
+        priority=record["priority"],
+        count=record["how_many"],
+        oldest_ready_at=record["oldest_ready_at"],
+    )
+
+
+def queue(record: Record) -> QueueRecord:
+    return QueueRecord(
+        name=record["name"],
+        paused_at=record["paused_at"],
+        ready=record["ready"],
+        delayed=record["delayed"],
+        running=record["running"],
+        waiting=record["waiting"],
+        blocked=record["blocked"],
+        oldest_ready_at=record["oldest_ready_at"],
+        workers=record["workers"],
+    )
+
+
+def event(record: Record, cursor: str) -> Event:
+    return Event(
+        cursor=cursor,
+        at=record["at"],
+        kind=record["kind"],
+        run_id=record["run_id"],
+        name=record["name"],
+        queue=record["queue"],
+        data=record["data"],
     )
 
 

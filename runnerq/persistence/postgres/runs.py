@@ -8,19 +8,22 @@ from collections.abc import Iterable, Sequence
 from runnerq.persistence.postgres import rows
 from runnerq.persistence.postgres.core import Core
 from runnerq.persistence.postgres.documents import (
+    Parameters,
+    alike_parameters,
     append_parameters,
     commit_parameters,
     copying_parameters,
+    end_parameters,
+    only_ends,
     only_moves,
     only_rows,
-    plain,
     plain_parameters,
-    readable,
     reopen_parameters,
     start_parameters,
 )
 from runnerq.persistence.postgres.floors import Place
 from runnerq.persistence.postgres.lending import Record
+from runnerq.persistence.postgres.texts import plain, readable
 from runnerq.persistence.records import (
     Ask,
     Claim,
@@ -53,12 +56,12 @@ class RunWrites(Core):
         unique = {run.id: run for run in runs}
         if not unique:
             return []
-        news = list(unique.values())
-        if any(run.rows for run in news):
-            statement, parameters = self._statements["start_runs"], copying_parameters(news)
-        else:
-            statement, parameters = self._statements["start_runs_plain"], start_parameters(news)
-        records = await self._connections.fetch(statement, *parameters)
+        alike = alike_parameters(list(unique.values()))
+        if alike is not None:
+            await self._connections.fetch(self._statements["start_alike"], *alike)
+            self._changes.tell(Wake(queues=frozenset({runs[0].queue})))
+            return [StartReply(id=run.id, created=True) for run in runs]
+        records = await self._connections.fetch(*self._starting(list(unique.values())))
         replies = {
             given: StartReply(id=record["id"], created=record["created"], refused=record["refused"])
             for given, record in zip(unique, records, strict=True)
@@ -82,16 +85,18 @@ class RunWrites(Core):
             if head["candidates"] == candidates and candidates < _FARTHEST:
                 # All there was to choose from, and somebody holds it: what stands behind it is ready too.
                 reach *= _FARTHER
-            elif any(places):
-                places, reach = [None for _ in places], _REACH
             else:
                 break
-        records.sort(key=lambda record: (record["rank"], record["run_id"]))
-        self._floors.took(records)
+        if reach != _REACH:
+            records.sort(key=lambda record: (record["rank"], record["run_id"]))
+        short = len(records) < request.limit
+        self._floors.took(request.pairs, records[-1] if records else None, head["now"] if short else None)
+        next_due = head["next_due"]
+        if short and any(places):
+            anew = head["now"] + self._floors.anew(time.monotonic())
+            next_due = anew if next_due is None else min(next_due, anew)
         return Claim(
-            runs=tuple(rows.claimed(record, request.token) for record in records),
-            now=head["now"],
-            next_due=head["next_due"],
+            runs=tuple(rows.claimed(record, request.token) for record in records), now=head["now"], next_due=next_due
         )
 
     async def commit(self, turns: Sequence[Turn]) -> list[Verdict]:
@@ -99,8 +104,13 @@ class RunWrites(Core):
             return [Verdict.DONE]
         left = sorted(turns, key=_run_id)
         verdicts: dict[str, Verdict] = {}
-        if all(map(only_rows, left)) and left:
+        if not left:
+            return []
+        if all(map(only_rows, left)):
             verdicts |= await self._append(left)
+            left = [turn for turn in left if turn.run_id not in verdicts]
+        elif all(map(only_ends, left)):
+            verdicts |= await self._end(left)
             left = [turn for turn in left if turn.run_id not in verdicts]
         if left:
             verdicts |= await self._commit(left)
@@ -112,7 +122,7 @@ class RunWrites(Core):
     async def inbox(self, asks: Sequence[Ask]) -> list[Inbox]:
         if not asks:
             return []
-        records = await self._connections.fetch(
+        records = await self._connections.fetch_prompt(
             self._statements["read_inboxes"],
             [ask.run_id for ask in asks],
             [ask.run_id for ask in asks for _ in ask.children],
@@ -123,23 +133,17 @@ class RunWrites(Core):
     async def send(self, signals: Sequence[NewSignal]) -> list[Sent]:
         if not signals:
             return []
-        records = await self._connections.fetch(
-            self._statements["send_signals"],
-            [signal.run_id for signal in signals],
-            [plain(signal.channel, "the channel") for signal in signals],
-            [signal.value for signal in signals],
-            [None if signal.dedup is None else plain(signal.dedup, "the dedup id") for signal in signals],
-        )
-        self._changes.tell(_wake(records, ("ready_queue",), ("worker_id",)))
+        records = await self._connections.fetch_patient(*self._sending(signals, [signal.run_id for signal in signals]))
+        self._changes.tell(wake_of(records, ("ready_queue",), ("worker_id",)))
         return [Sent(record["sent"]) for record in records]
 
     async def cancel(self, run_ids: Sequence[str], reason: str | None = None) -> list[Sent]:
         answers: dict[str, Sent] = {}
         left = list(dict.fromkeys(run_ids))
         while left:
-            records = await self._connections.fetch(self._statements["cancel_runs"], left, readable(reason))
+            records = await self._connections.fetch_patient(self._statements["cancel_runs"], left, readable(reason))
             ended = [record["run_id"] for record in records if record["ended"]]
-            self._changes.tell(_wake(records, ("ready_queue", "parent_queue"), ("worker_id", "parent_worker"), ended))
+            self._changes.tell(wake_of(records, ("ready_queue", "parent_queue"), ("worker_id", "parent_worker"), ended))
             left = _answered(records, answers)
         return [_once(answers, run_id, Sent.DUPLICATE) for run_id in run_ids]
 
@@ -147,22 +151,38 @@ class RunWrites(Core):
         answers: dict[str, Sent] = {}
         left = list(dict.fromkeys(run_ids))
         while left:
-            records = await self._connections.fetch(self._statements["terminate_runs"], left)
+            records = await self._connections.fetch_patient(self._statements["terminate_runs"], left)
             ended = [record["run_id"] for record in records if record["sent"] == "sent"]
-            self._changes.tell(_wake(records, ("parent_queue",), ("worker_id", "parent_worker"), ended))
+            self._changes.tell(wake_of(records, ("parent_queue",), ("worker_id", "parent_worker"), ended))
             left = _answered(records, answers)
         return [_once(answers, run_id, Sent.FINISHED) for run_id in run_ids]
 
     async def reopen(self, reopen: Reopen) -> bool:
         everything = _all_of(reopen)
-        records = await self._connections.fetch(self._statements["reopen_runs"], *reopen_parameters(everything))
-        self._changes.tell(_wake(records, ("queue",), (), (record["run_id"] for record in records)))
+        records = await self._connections.fetch_patient(self._statements["reopen_runs"], *reopen_parameters(everything))
+        self._changes.tell(wake_of(records, ("queue",), (), (record["run_id"] for record in records)))
         return len(records) > 0
+
+    def _starting(self, runs: Sequence[NewRun]) -> Parameters:
+        """The statement that creates these runs, and its parameters."""
+        if any(run.rows or run.parent_id is not None for run in runs):
+            return [self._statements["start_runs"], *copying_parameters(runs)]
+        return [self._statements["start_runs_plain"], *start_parameters(runs)]
+
+    def _sending(self, signals: Sequence[NewSignal], run_ids: Sequence[str]) -> Parameters:
+        """The statement that sends these signals to these runs, by place, and its parameters."""
+        return [
+            self._statements["send_signals"],
+            run_ids,
+            [plain(signal.channel, "the channel") for signal in signals],
+            [signal.value for signal in signals],
+            [None if signal.dedup is None else plain(signal.dedup, "the dedup id") for signal in signals],
+        ]
 
     async def _claim(
         self, request: ClaimRequest, places: Sequence[Place | None], limit: int, candidates: int
     ) -> tuple[Record, Sequence[Record]]:
-        """What every row says, and the rows of the runs that were taken."""
+        """What the first row says, and the rows of the runs that were taken, by rank."""
         records = await self._connections.fetch_quick(
             self._statements["claim_runs"],
             [queue for queue, _ in request.pairs],
@@ -175,8 +195,9 @@ class RunWrites(Core):
             [place and place[0] for place in places],
             [place and place[1] for place in places],
             candidates,
+            self._due_floor.known,
         )
-        return records[0], [record for record in records if record["run_id"] is not None]
+        return records[0], records[1:]
 
     async def _append_one(self, turn: Turn) -> bool:
         """Write a turn that is one row; False if it was not written, and ``_commit`` is to say why."""
@@ -201,6 +222,13 @@ class RunWrites(Core):
         records = await self._connections.fetch_turns(self._statements["append"], *append_parameters(turns))
         return {record["run_id"]: Verdict.DONE for record in records}
 
+    async def _end(self, turns: list[Turn]) -> dict[str, Verdict]:
+        """Write turns that complete a run and are nothing else; those that are missing are for ``_commit``."""
+        records = await self._connections.fetch_turns(self._statements["end_runs"], *end_parameters(turns))
+        ended = [record["run_id"] for record in records]
+        self._changes.tell(Wake(runs=frozenset(ended)))
+        return dict.fromkeys(ended, Verdict.DONE)
+
     async def _commit(self, turns: list[Turn]) -> dict[str, Verdict]:
         """Write turns; those that are missing are for ``_judge``."""
         waiting = [turn for turn in turns if _may_wait(turn)]
@@ -224,7 +252,7 @@ class RunWrites(Core):
         """The verdicts of what commit.sql wrote; and whoever is concerned is told."""
         verdicts = {record["run_id"]: Verdict.AGAIN if record["again"] else Verdict.DONE for record in records}
         done = [turn for turn in turns if turn.run_id in verdicts]
-        wake = _wake(
+        wake = wake_of(
             records,
             ("ready_queue", "parent_queue"),
             ("own_worker", "parent_worker"),
@@ -235,7 +263,7 @@ class RunWrites(Core):
         return verdicts
 
     async def _judge(self, turns: list[Turn]) -> dict[str, Verdict]:
-        records = await self._connections.fetch(
+        records = await self._connections.fetch_prompt(
             self._statements["judge_turns"],
             [turn.run_id for turn in turns],
             [turn.token for turn in turns],
@@ -287,7 +315,7 @@ def _all_of(reopen: Reopen) -> list[Reopen]:
     return [reopen, *(each for child in reopen.children for each in _all_of(child))]
 
 
-def _wake(
+def wake_of(
     records: Sequence[Record],
     queues: tuple[str, ...],
     workers: tuple[str, ...],

@@ -18,22 +18,30 @@ class PostgresStorage(Upkeep, Queries):
     """Everything in one schema of one database. Used on the event loop that opened it.
 
     ``migrate=False`` only checks the schema. A server that does not answer is asked again for ``connect_timeout``
-    seconds.
+    seconds. ``pooled`` says that the DSN leads to a pooler in transaction mode; ``direct_dsn`` is then the way to the
+    server itself, for LISTEN and beats, without which everything moves by polling.
     """
 
     def __init__(
-        self, dsn: str, *, schema: str = "runnerq", migrate: bool = True, connect_timeout: float = 10.0
+        self,
+        dsn: str,
+        *,
+        schema: str = "runnerq",
+        migrate: bool = True,
+        connect_timeout: float = 10.0,
+        pooled: bool = False,
+        direct_dsn: str | None = None,
     ) -> None:
         self._schema = checked_schema(schema)
         self._prepare = schemas.migrate if migrate else schemas.check
-        connections = Connections(dsn, connect_timeout)
+        connections = Connections(dsn, connect_timeout, pooled=pooled, direct_dsn=direct_dsn)
         statements = Statements(schema)
         super().__init__(connections, statements, Changes(connections, statements, schema))
 
     async def open(self) -> None:
         await self._connections.open()
         try:
-            connection = await self._connections.connect()
+            connection = await self._connections.connect(command_timeout=schemas.MIGRATION_TIMEOUT)
             try:
                 await self._prepare(connection, self._schema)
             finally:

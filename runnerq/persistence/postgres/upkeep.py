@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterable, Sequence
 
-from runnerq.persistence.postgres.documents import plain
+from runnerq.persistence.postgres.deletion import Deletion
 from runnerq.persistence.postgres.lending import Record
-from runnerq.persistence.postgres.runs import RunWrites
+from runnerq.persistence.postgres.texts import plain
 from runnerq.persistence.records import CRASH_CAP, Definition, Reaped, Registered, Sent, Wake, WorkerRow
 
 PARENT_ENDED = "parent ended"
@@ -17,7 +18,7 @@ _TRIES = 20
 _PAUSE = 0.05
 
 
-class Upkeep(RunWrites):
+class Upkeep(Deletion):
     """What workers do for the fleet and for themselves. Whoever is concerned is told after each statement."""
 
     async def register(self, worker: WorkerRow, definitions: Sequence[Definition]) -> Registered:
@@ -30,12 +31,14 @@ class Upkeep(RunWrites):
             plain(worker.build, "the build"),
             list(worker.queues),
             list(worker.served),
+            worker.slots,
             [definition.kind for definition in definitions],
             [plain(definition.name, "the name") for definition in definitions],
             [definition.version for definition in definitions],
             [definition.queue for definition in definitions],
             [definition.build for definition in definitions],
             [definition.options for definition in definitions],
+            [definition.schema for definition in definitions],
         )
         return Registered(now=record["now"], build_seen=record["build_seen"])
 
@@ -43,11 +46,11 @@ class Upkeep(RunWrites):
         return await self._moved("release_runs", worker_id, list(held))
 
     async def give_back(self, worker_id: int) -> int:
-        await self._connections.fetch(self._statements["sign_off"], worker_id)
+        await self._connections.fetch_patient(self._statements["sign_off"], worker_id)
         count = 0
         for _ in range(_TRIES):
             count += await self.release(worker_id, ())
-            [held] = await self._connections.fetch(self._statements["count_held"], worker_id)
+            [held] = await self._connections.fetch_prompt(self._statements["count_held"], worker_id)
             if held["how_many"] == 0:
                 break
             # Somebody's transaction holds the others. Their worker has signed off, so a reaper gives back what stays.
@@ -55,22 +58,29 @@ class Upkeep(RunWrites):
         return count
 
     async def wake_due(self, limit: int) -> int:
-        return await self._moved("wake_due", limit)
+        began = self._due_floor.begin(time.monotonic())
+        records = await self._connections.fetch_upkeep(self._statements["wake_due"], limit, began)
+        found = records[0]
+        self._due_floor.walked(began, found["last"], found["scanned"], found["dead"], time.monotonic())
+        self._tell(record["queue"] for record in records)
+        return sum(record["how_many"] or 0 for record in records)
 
     async def unblock(self, build: str, served: Sequence[str], limit: int) -> int:
         return await self._moved("unblock_runs", build, list(served), limit)
 
     async def sweep(self, limit: int) -> int:
-        records = await self._connections.fetch(self._statements["sweep_runs"], limit)
+        records = await self._connections.fetch_upkeep(self._statements["sweep_runs"], limit)
         self._tell(record["queue"] for record in records)
         left = [record["run_id"] for record in records if record["fault"] == "left"]
         answers = await self.cancel(left, PARENT_ENDED)
         return len(records) - len(left) + answers.count(Sent.SENT)
 
     async def reap(self, worker_id: int, token: int, limit: int) -> list[Reaped]:
-        records = await self._connections.fetch(self._statements["reap_workers"], worker_id, token, limit, CRASH_CAP)
+        records = await self._connections.fetch_upkeep(
+            self._statements["reap_workers"], worker_id, token, limit, CRASH_CAP
+        )
         if records:
-            await self._connections.fetch(self._statements["forget_workers"])
+            await self._connections.fetch_upkeep(self._statements["forget_workers"])
         self._tell(record["ready_queue"] for record in records)
         return [
             Reaped(run_id=record["run_id"], crashes=record["crashes"], token=token if record["held"] else None)
@@ -79,7 +89,7 @@ class Upkeep(RunWrites):
 
     async def _moved(self, statement: str, *args: object) -> int:
         """Run a statement that makes runs ready and answers with how many a queue."""
-        records: Sequence[Record] = await self._connections.fetch(self._statements[statement], *args)
+        records: Sequence[Record] = await self._connections.fetch_upkeep(self._statements[statement], *args)
         self._tell(record["queue"] for record in records)
         return sum(record["how_many"] for record in records)
 

@@ -7,10 +7,16 @@ from typing import Literal
 
 import msgspec
 
+from runnerq.workflow.options import OnDuplicate
+
+__all__ = [
+    "CRASH_CAP", "DEFAULT_QUEUE", "HEAD_START", "MANY_CHILDREN", "Ended", "Kind", "OnDuplicate", "Priority", "Status",
+    "Stored", "Struct",
+]  # fmt: skip
+
 Kind = Literal["workflow", "activity"]
 Stored = Literal["pending", "running", "waiting", "blocked"]
 Ended = Literal["completed", "failed", "dead_letter", "cancelled"]
-OnDuplicate = Literal["return_existing", "no_reuse", "allow_reuse", "allow_reuse_on_failure"]
 
 DEFAULT_QUEUE = "default"
 """Where a run goes that nobody gave a queue."""

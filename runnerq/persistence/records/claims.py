@@ -120,6 +120,15 @@ class Sent(StrEnum):
     UNKNOWN = "unknown"
 
 
+class Changed(StrEnum):
+    """What became of a change that somebody asked for. REFUSED: not in the state that the run is in."""
+
+    CHANGED = "changed"
+    UNCHANGED = "unchanged"
+    REFUSED = "refused"
+    UNKNOWN = "unknown"
+
+
 class Ask(Struct, frozen=True, kw_only=True):
     """Whose mailbox to read, and which children's ends to look for."""
 

@@ -17,6 +17,49 @@ class WorkerRow(Struct, frozen=True, kw_only=True):
     build: str
     queues: tuple[str, ...]
     served: tuple[str, ...]
+    slots: int = 0
+
+
+class Load(Struct, frozen=True, kw_only=True):
+    """What a worker has in hand at a beat: held runs, attempts under way, threads and tasks that do not come back
+    (``stuck``), and how many came back too late since it registered (``late``)."""
+
+    held: int = 0
+    running: int = 0
+    stuck: int = 0
+    late: int = 0
+
+
+class Details(Struct, frozen=True, kw_only=True):
+    """What an attempt said of itself since the last beat: JSON text, kept with its position until it is answered.
+    ``generation`` is the run's present one, ``failures`` how many attempts had failed before this one: what an older
+    one said changes nothing, nor what comes after the answer."""
+
+    run_id: str
+    token: int
+    position: str
+    text: str
+    generation: int = 1
+    failures: int = 0
+
+
+class WorkerRecord(Struct, frozen=True, kw_only=True):
+    """A worker as it stands. ``alive`` says that it counts as living now; ``left_at`` that it signed off by itself."""
+
+    id: int
+    host: str
+    pid: int
+    build: str
+    queues: tuple[str, ...]
+    served: tuple[str, ...]
+    slots: int
+    lease: float
+    registered_at: datetime
+    beat_at: datetime
+    alive: bool
+    left_at: datetime | None = None
+    reaped_at: datetime | None = None
+    load: Load = Load()
 
 
 class Registered(Struct, frozen=True, kw_only=True):
@@ -35,11 +78,13 @@ class Arrival(Struct, frozen=True, kw_only=True):
 
 
 class Pulse(Struct, frozen=True, kw_only=True):
-    """The reply to a beat. ``alive`` is False once the worker was reaped; a beat never revives it."""
+    """The reply to a beat. ``alive`` is False once the worker was reaped; a beat never revives it. ``held_back`` names
+    the runs whose details were left out because somebody held their rows: those are to be sent again."""
 
     alive: bool
     now: datetime
     arrivals: tuple[Arrival, ...] = ()
+    held_back: tuple[str, ...] = ()
 
 
 class Reaped(Struct, frozen=True, kw_only=True):
@@ -51,8 +96,17 @@ class Reaped(Struct, frozen=True, kw_only=True):
     token: int | None = None
 
 
+class Retained(Struct, frozen=True, kw_only=True):
+    """What a look for trees to be deleted found: how many it marked. ``more`` is False where it came to the end of what
+    may be old enough, so that the next look begins anew."""
+
+    trees: int
+    more: bool
+
+
 class Definition(Struct, frozen=True, kw_only=True):
-    """A registered workflow or activity, as workers write it at start. ``options`` is JSON text."""
+    """A registered workflow or activity, as workers write it at start. ``options`` and ``schema`` (a JSON Schema of its
+    input) are JSON text. ``served`` is filled in when it is read: a living worker serves it."""
 
     kind: Kind
     name: str
@@ -60,6 +114,8 @@ class Definition(Struct, frozen=True, kw_only=True):
     queue: str
     build: str
     options: str | None = None
+    schema: str | None = None
+    served: bool = False
 
 
 class Wake(Struct, frozen=True, kw_only=True):

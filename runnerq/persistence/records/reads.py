@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
+from typing import Literal
 
 from runnerq.persistence.records.base import Kind, Status, Struct
 from runnerq.persistence.records.claims import Attempt
+from runnerq.persistence.records.liveness import WorkerRecord
 from runnerq.workflow.journal import Row
 
 
@@ -80,3 +82,87 @@ class Journal(Struct, frozen=True, kw_only=True):
     generation: int
     rows: tuple[Row, ...]
     attempts: tuple[Attempt, ...] = ()
+
+
+class Depth(Struct, frozen=True, kw_only=True):
+    """How many open runs share a status, a name, a version, a queue and a priority. ``oldest_ready_at`` is when the one
+    that waits longest for a worker became ready (None where none is ready), its head start not counted."""
+
+    status: Status
+    name: str
+    version: int
+    queue: str
+    priority: int
+    count: int
+    oldest_ready_at: datetime | None = None
+
+
+class Stats(Struct, frozen=True, kw_only=True):
+    """What is open at ``at``, and the workers that live. Ended runs are counted by ``aggregate``."""
+
+    at: datetime
+    depths: tuple[Depth, ...] = ()
+    workers: tuple[WorkerRecord, ...] = ()
+
+
+class QueueRecord(Struct, frozen=True, kw_only=True):
+    """A queue that has open runs, a living worker or a pause. ``workers`` is how many living ones serve it."""
+
+    name: str
+    paused_at: datetime | None = None
+    ready: int = 0
+    delayed: int = 0
+    running: int = 0
+    waiting: int = 0
+    blocked: int = 0
+    oldest_ready_at: datetime | None = None
+    workers: int = 0
+
+
+GroupBy = Literal["status", "workflow", "queue", "priority", "minute", "hour", "day"]
+
+
+class Group(Struct, frozen=True, kw_only=True):
+    """How many runs share a value: a status, a name, a queue, a priority's number, or the beginning of a span of
+    ``created_at`` (ISO 8601, UTC)."""
+
+    value: str
+    count: int
+
+
+class Aggregate(Struct, frozen=True, kw_only=True):
+    """Groups, the largest first (spans: the oldest first). ``capped`` says that only the newest runs were looked at."""
+
+    groups: tuple[Group, ...]
+    capped: bool = False
+
+
+def in_order(groups: Iterable[Group], by: GroupBy) -> tuple[Group, ...]:
+    """The largest first; spans by time."""
+    if by in ("minute", "hour", "day"):
+        return tuple(sorted(groups, key=lambda group: group.value))
+    return tuple(sorted(groups, key=lambda group: (-group.count, group.value)))
+
+
+class Event(Struct, frozen=True, kw_only=True):
+    """Something that happened. ``cursor`` is where it stands in the tail: ``events(after=cursor)`` goes on behind it.
+
+    ``kind`` is ``started``, ``completed``, ``failed``, ``dead_letter``, ``cancelled`` of a run, or what no other row
+    shows: ``crashed``, ``blocked``, ``reopened``, ``terminated``, ``run_now``, ``rescheduled``, ``prioritized``,
+    ``deleted`` of a run, ``paused`` and ``resumed`` of a queue. ``data`` is a JSON object's text.
+    """
+
+    cursor: str
+    at: datetime
+    kind: str
+    run_id: str | None = None
+    name: str | None = None
+    queue: str | None = None
+    data: str | None = None
+
+
+class Tail(Struct, frozen=True, kw_only=True):
+    """Some of the tail. ``cursor`` is where to go on, also where nothing has happened."""
+
+    events: tuple[Event, ...]
+    cursor: str

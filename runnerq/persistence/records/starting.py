@@ -42,12 +42,41 @@ class NewRun(Struct, frozen=True, kw_only=True):
 
 
 def served_name(kind: Kind, name: str, version: int) -> str:
-    """What a worker claims by: ``name@version`` for a workflow, the bare name for an activity."""
-    return f"{name}@{version}" if kind == "workflow" else name
+    """What a worker claims by: ``name@version`` for a workflow, the bare name for an activity.
+
+    A workflow that was started by name while nobody knew the name has version 0: nobody claims ``name@?``.
+    """
+    return f"{name}@{version or '?'}" if kind == "workflow" else name
+
+
+def named(served: str) -> tuple[str, int]:
+    """The name and version that a worker claims by ``served``; 1 for an activity, 0 where nobody knew the name."""
+    name, at, version = served.rpartition("@")
+    if not at:
+        return served, 1
+    return name, 0 if version == "?" else int(version)
+
+
+class Parent(Struct, frozen=True, kw_only=True):
+    """The run whose children a client within a step starts.
+
+    ``position`` is the journal's place that they are asked from, ``generation/entry``. ``key`` is what theirs are made
+    of, where none is given; ``max_depth`` how deep below its root a run may start others.
+    """
+
+    run_id: str
+    root_id: str
+    depth: int
+    priority: int
+    queue: str
+    position: str
+    key: str
+    max_depth: int = 32
 
 
 class StartReply(Struct, frozen=True, kw_only=True):
-    """What became of one NewRun. ``id`` is the run that stands for it: the new one, or the holder of its key."""
+    """What became of one NewRun. ``id`` is the run that stands for it: the new one, or the holder of its key; where it
+    is the given one and refused, its parent is not open."""
 
     id: str
     created: bool

@@ -71,11 +71,13 @@ GOING = Going()
 class Turn(Struct, frozen=True, kw_only=True):
     """One advance of a run, the unit that is written: whole, or not at all.
 
+    ``children`` are created with it. One that names no parent is none: a run of its own, such as a detached start.
+
     ``generation`` is the run's present one. ``seen`` is the inbox count up to which the worker has read; a park counts
     only if nothing has come since. ``consumed`` are the ids of the signals it took, ``attempts`` the failed attempts to
     keep, ``settled`` the positions whose attempts go away with their answer, ``published`` the run's whole visible
     state when it changed. ``recovered`` says that an answer was recorded, and that crashes and workers' faults before
-    it count for nothing.
+    it count for nothing. ``has_parent`` is a hint for the storage's choice of statement and changes nothing else.
     """
 
     run_id: str
@@ -90,6 +92,7 @@ class Turn(Struct, frozen=True, kw_only=True):
     settled: tuple[str, ...] = ()
     published: str | None = None
     recovered: bool = False
+    has_parent: bool = False
 
 
 class Verdict(StrEnum):

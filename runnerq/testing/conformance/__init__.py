@@ -21,18 +21,27 @@ from runnerq.testing.conformance.changes import TestChanges
 from runnerq.testing.conformance.children import TestChildKeys, TestChildren, TestNeeds
 from runnerq.testing.conformance.claims import TestClaimedOnce, TestClaimOrder, TestClaimReply
 from runnerq.testing.conformance.commits import TestFence, TestSentAgain, TestTurns
-from runnerq.testing.conformance.liveness import TestArrivals, TestBeat, TestDefinitions, TestGivingBack, TestReap
+from runnerq.testing.conformance.counting import TestCounts, TestQueues, TestStats, TestWorkers
+from runnerq.testing.conformance.definitions import TestDefinitions
+from runnerq.testing.conformance.deleting import TestDelete, TestPurge, TestRetain
+from runnerq.testing.conformance.details import TestDetails
+from runnerq.testing.conformance.events import TestEvents
+from runnerq.testing.conformance.liveness import TestArrivals, TestBeat, TestGivingBack, TestReap
 from runnerq.testing.conformance.payloads import TestPayloads
+from runnerq.testing.conformance.queueing import TestAdopt, TestPause
 from runnerq.testing.conformance.reads import TestJournal, TestLists, TestOpenRuns, TestRun
 from runnerq.testing.conformance.renewing import TestRenew
 from runnerq.testing.conformance.reopening import TestReopenBlocked, TestReopenEnded, TestReopenFamily
 from runnerq.testing.conformance.signals import TestDedup, TestSignals
+from runnerq.testing.conformance.starting import TestChildrenFromOutside, TestDetached, TestStartOrSend
 from runnerq.testing.conformance.starts import TestCopies, TestFarOff, TestKeys, TestStarts
 from runnerq.testing.conformance.terminating import TestTerminate
 from runnerq.testing.conformance.upkeep import TestBlocks, TestSweep, TestTimers
+from runnerq.testing.conformance.verbs import TestPriority, TestReschedule, TestRunNow
 from runnerq.testing.conformance.world import World
 
 __all__ = [
+    "TestAdopt",
     "TestArrivals",
     "TestBeat",
     "TestBlocks",
@@ -40,12 +49,18 @@ __all__ = [
     "TestChanges",
     "TestChildKeys",
     "TestChildren",
+    "TestChildrenFromOutside",
     "TestClaimOrder",
     "TestClaimReply",
     "TestClaimedOnce",
     "TestCopies",
+    "TestCounts",
     "TestDedup",
     "TestDefinitions",
+    "TestDelete",
+    "TestDetached",
+    "TestDetails",
+    "TestEvents",
     "TestFarOff",
     "TestFence",
     "TestGivingBack",
@@ -54,19 +69,29 @@ __all__ = [
     "TestLists",
     "TestNeeds",
     "TestOpenRuns",
+    "TestPause",
     "TestPayloads",
+    "TestPriority",
+    "TestPurge",
+    "TestQueues",
     "TestReap",
     "TestRenew",
     "TestReopenBlocked",
     "TestReopenEnded",
     "TestReopenFamily",
+    "TestReschedule",
+    "TestRetain",
     "TestRun",
+    "TestRunNow",
     "TestSentAgain",
     "TestSignals",
+    "TestStartOrSend",
     "TestStarts",
+    "TestStats",
     "TestSweep",
     "TestTerminate",
     "TestTimers",
     "TestTurns",
+    "TestWorkers",
     "World",
 ]

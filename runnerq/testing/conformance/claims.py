@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from runnerq.ids import new_token
-from runnerq.persistence.records import GOING, Attempt, Back, Claimed, Park, Priority, Verdict
+from runnerq.persistence.records import GOING, HEAD_START, Attempt, Back, Claimed, Park, Priority, Verdict
 from runnerq.testing.conformance.world import (
     AT,
     COMPLETED,
@@ -60,6 +60,35 @@ class TestClaimOrder:
         holder = await a_holder(world.storage)
         claimed = [run.id for _ in range(3) for run in (await holder.claim(1)).runs]
         assert claimed == [critical.id, old.id, high.id]
+
+    @pytest.mark.parametrize(("higher", "lower"), list(pairwise(Priority)))
+    async def test_what_is_older_by_the_difference_of_the_head_starts_goes_before_a_higher_priority(
+        self, world: World, higher: Priority, lower: Priority
+    ) -> None:
+        now = await world.storage.now()
+        difference = timedelta(seconds=HEAD_START[higher] - HEAD_START[lower])
+        first = a_run(priority=lower, due_at=now - difference - timedelta(seconds=1))
+        second = a_run(priority=higher, due_at=now)
+        third = a_run(priority=lower, due_at=now - difference + timedelta(seconds=1))
+        await world.storage.start([third, second, first])
+        holder = await a_holder(world.storage)
+        claimed = [run.id for _ in range(3) for run in (await holder.claim(1)).runs]
+        assert claimed == [first.id, second.id, third.id]
+
+    async def test_a_low_run_is_not_starved_where_more_of_high_priority_come_than_can_be_done(
+        self, world: World
+    ) -> None:
+        holder = await a_holder(world.storage, lease=3600 * 24)
+        low = a_run(priority=Priority.LOW)
+        await world.storage.start([low])
+        taken: list[str] = []
+        while low.id not in taken:
+            await world.storage.start([a_run(priority=Priority.HIGH) for _ in range(2)])
+            await world.advance(60)
+            taken += [run.id for run in (await holder.claim(1)).runs]
+            assert len(taken) < 100, "starved"
+        # What came in the first twenty minutes went before it, two a minute, and nothing that came later.
+        assert 40 <= len(taken) <= 43
 
     async def test_a_run_that_was_woken_queues_up_from_then_on(self, world: World) -> None:
         holder = await a_holder(world.storage)

@@ -219,7 +219,7 @@ class TestLists:
         assert await world.storage.list_runs(RunFilter(), 10, None) == [await look(world.storage, run.id)]
 
     async def test_runs_are_filtered_by_what_is_shown_of_them(self, world: World) -> None:
-        by_status = await _one_of_each(world)
+        by_status = await one_of_each(world)
         for status, run_id in by_status.items():
             assert await _ids(world, RunFilter(status=status)) == [run_id], status
         several = (Status.FAILED, Status.WAITING)
@@ -285,7 +285,7 @@ class TestLists:
 
 class TestOpenRuns:
     async def test_open_workflow_runs_of_these_names_are_listed_oldest_first_in_pages(self, world: World) -> None:
-        by_status = await _one_of_each(world, a_run)
+        by_status = await one_of_each(world, a_run)
         open_ = sorted(run_id for status, run_id in by_status.items() if not status.ended)
         await world.storage.start([a_run("else"), a_run("order", kind="activity"), a_run(id=new_run_id(), version=7)])
         newest = (await world.storage.list_runs(RunFilter(workflow="order"), 1, None))[0]
@@ -314,7 +314,7 @@ async def _ids(world: World, where: RunFilter) -> list[str]:
     return [record.id for record in records]
 
 
-async def _one_of_each(world: World, a_new_one: Callable[[], NewRun] = an_activity) -> dict[Status, str]:
+async def one_of_each(world: World, a_new_one: Callable[[], NewRun] = an_activity) -> dict[Status, str]:
     """A run in each state that can be shown."""
     holder = await a_holder(world.storage)
     runs: dict[Status, Claimed] = {

@@ -25,8 +25,10 @@ from runnerq.persistence.records import (
     Claimed,
     ClaimRequest,
     Definition,
+    Details,
     End,
     Inbox,
+    Load,
     Move,
     NewRun,
     NewSignal,
@@ -48,6 +50,7 @@ AT = datetime(2025, 6, 1, 12, 0, 0, 123456, tzinfo=UTC)
 """A time for what a test writes and does not judge by its time."""
 
 COMPLETED = End(status="completed", result="1")
+_NO_LOAD = Load()
 
 
 class World(Protocol):
@@ -106,6 +109,12 @@ def a_turn(run: Claimed, move: Move, **given: Any) -> Turn:
     """A turn of this claimed run, whose holder has read no further than the claim."""
     usual: dict[str, Any] = {"run_id": run.id, "token": run.token, "seen": run.seen, "move": move}
     return Turn(**usual | given)
+
+
+def details_of(run: Claimed, text: str, position: str = "1", **given: Any) -> Details:
+    """What an attempt at this position says of itself."""
+    usual: dict[str, Any] = {"run_id": run.id, "token": run.token, "generation": run.generation, "position": position}
+    return Details(text=text, **usual | given)
 
 
 # --- workers ----------------------------------------------------------------------------------------------------------
@@ -177,6 +186,7 @@ async def a_holder(
             build=build,
             queues=(QUEUE,),
             served=tuple(served for _, served in PAIRS),
+            slots=10,
         ),
         definitions,
     )
@@ -198,9 +208,9 @@ class Beating:
         await self._there(self._heart.open())
         return self
 
-    async def beat(self) -> Pulse:
+    async def beat(self, *details: Details, load: Load = _NO_LOAD) -> Pulse:
         assert self._heart is not None, "beat inside of async with"
-        return await self._there(self._heart.beat(self._holder.id))
+        return await self._there(self._heart.beat(self._holder.id, load, details))
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

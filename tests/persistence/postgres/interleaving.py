@@ -42,10 +42,25 @@ _STOPS: dict[str, list[tuple[str, str]]] = {
             "from {gate} cross join runnerq.live where run_id = $1::uuid for update of live skip locked",
         )
     ],
+    "end_runs": [("    from unnest($1::uuid[]", "    from {gate} cross join unnest($1::uuid[]")],
     "send_signals": [("    from unnest($1::uuid[]", "    from {gate} cross join unnest($1::uuid[]")],
     "cancel_runs": [(" from unnest($1::uuid[])", " from {gate} cross join unnest($1::uuid[])")],
     "terminate_runs": [(" from unnest($1::uuid[])", " from {gate} cross join unnest($1::uuid[])")],
     "reopen_runs": [("    from unnest($1::uuid[]", "    from {gate} cross join unnest($1::uuid[]")],
+    "start_runs": [_FIRST_ROWS],
+    "doom_trees": [("    from unnest($1::uuid[])", "    from {gate} cross join unnest($1::uuid[])")],
+    "adopt_runs": [("    from unnest($1::text[]", "    from {gate} cross join unnest($1::text[]")],
+    "purge_runs": [
+        ("    from runnerq.doomed\n    where", "    from {gate} cross join runnerq.doomed\n    where"),
+        ("    for update skip locked\n), pick", "    for update of doomed skip locked\n), pick"),
+    ],
+    "run_now": [
+        (
+            "due_at from runnerq.live where run_id = $1::uuid for update",
+            "due_at from {gate} cross join runnerq.live where run_id = $1::uuid for update of live",
+        )
+    ],
+    "keep_details": [("    from unnest($1::uuid[]", "    from {gate} cross join unnest($1::uuid[]")],
     "claim_runs": [("    from unnest($1::text[]", "    from {gate} cross join unnest($1::text[]")],
     "reap_workers": [
         ("    from runnerq.worker as w\n    where", "    from {gate} cross join runnerq.worker as w\n    where"),
@@ -57,7 +72,7 @@ _STOPS: dict[str, list[tuple[str, str]]] = {
     ],
 }
 # A statement that is kept in a full and a cheaper form stops in both.
-_FORMS = {"commit": ("commit", "commit_plain")}
+_FORMS = {"commit": ("commit", "commit_plain"), "start_runs": ("start_runs", "start_runs_plain")}
 
 
 def _stopping(text: str, name: str) -> str:
@@ -80,9 +95,18 @@ class _OneConnection:
             found: Sequence[Any] = await self._connection.fetch(statement, *args)
             return found
 
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[asyncpg.Connection]:
+        with told():
+            async with self._connection.transaction():
+                yield self._connection
+
     fetch_quick = fetch
+    fetch_upkeep = fetch
     fetch_turns = fetch
     fetch_impatiently = fetch
+    fetch_prompt = fetch
+    fetch_patient = fetch
 
 
 class _Texts:

@@ -14,8 +14,8 @@ import pytest
 
 from runnerq.errors import ConfigurationError, SchemaError, StorageRefused, StorageUnavailable
 from runnerq.persistence.postgres import PostgresStorage
-from runnerq.persistence.postgres.connections import STEADY_PLANS, place_of
 from runnerq.persistence.postgres.faults import translated
+from runnerq.persistence.postgres.greeting import STEADY_PLANS, place_of
 from runnerq.persistence.records import GOING, Ask, End, Park, Stuck
 from runnerq.testing.conformance.world import COMPLETED, a_child, a_holder, a_row, a_run, a_signal, look
 
@@ -151,6 +151,23 @@ class TestLosingTheConnection:
         assert await other.fetchval("select backend_pid from runnerq.worker") != pid
         await heart.close()
 
+    async def test_a_heart_whose_beat_the_server_refuses_keeps_the_connection_that_its_worker_is_known_by(
+        self, storage: PostgresStorage, other: asyncpg.Connection
+    ) -> None:
+        holder = await a_holder(storage)
+        heart = storage.heart()
+        await heart.open()
+        await heart.beat(holder.id)
+        pid = await other.fetchval("select backend_pid from runnerq.worker")
+        await other.execute("alter table runnerq.worker add constraint full_disk check (false) not valid")
+        with pytest.raises(StorageRefused):
+            await heart.beat(holder.id)
+        assert await other.fetchval("select count(*) from pg_stat_activity where pid = $1", pid) == 1
+        await other.execute("alter table runnerq.worker drop constraint full_disk")
+        assert (await heart.beat(holder.id)).alive
+        assert await other.fetchval("select backend_pid from runnerq.worker") == pid
+        await heart.close()
+
     async def test_a_call_that_is_cancelled_leaves_the_connection_to_others(
         self, storage: PostgresStorage, other: asyncpg.Connection
     ) -> None:
@@ -206,11 +223,8 @@ class TestSettings:
         assert kept == 1
 
     async def test_without_prepared_statements_and_settings_everything_works(self, database: str) -> None:
-        storage = PostgresStorage(database)
-        storage._connections._steady = False
+        storage = PostgresStorage(database, pooled=True)
         await storage.open()
-        # Opening has looked at the server and found that the settings hold; behind some poolers they do not.
-        storage._connections._steady = False
         holder = await a_holder(storage)
         run = await holder.start(a_run())
         await holder.commit(run, GOING, rows=(a_row(0),))
@@ -220,7 +234,8 @@ class TestSettings:
         assert (await look(storage, run.id)).status == "completed"
         assert storage._connections._durable is not None
         async with storage._connections._durable.connection() as connection:
-            assert await connection.fetchval("select count(*) from pg_prepared_statements where name <> ''") == 0
+            [kept] = await connection.fetch("select count(*) from pg_prepared_statements where name <> ''")
+        assert kept[0] == 0
         await storage.close()
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from runnerq.persistence.postgres.floors import DEAD, SLOW, SPAN, Floors
+from runnerq.persistence.postgres.floors import DEAD, LATE, SLOW, SPAN, DueFloor, Floors
 from runnerq.persistence.records import Priority
 from runnerq.testing.conformance.world import Holder, a_holder, a_run
 from tests.persistence.postgres.backend import PostgresWorld, a_world
@@ -19,19 +20,19 @@ MANY = 2 * DEAD
 
 
 def _taken(rank: datetime, run_id: str) -> dict[str, object]:
-    return {"queue": "q", "served": "order@1", "rank": rank, "run_id": run_id}
+    return {"rank": rank, "run_id": run_id}
 
 
 def test_claims_begin_at_the_beginning() -> None:
     floors = Floors()
-    floors.took([_taken(AT, "a")])
+    floors.took([PAIR], _taken(AT, "a"), None)
     floors.walked(SLOW / 2, MANY, now=0.0)
     assert floors.begin([PAIR], now=0.0) == [None]
 
 
 def test_a_walk_that_is_slow_for_no_dead_rows_changes_nothing() -> None:
     floors = Floors()
-    floors.took([_taken(AT, "a")])
+    floors.took([PAIR], _taken(AT, "a"), None)
     floors.walked(LONG, DEAD, now=0.0)
     assert floors.begin([PAIR], now=0.0) == [None]
 
@@ -39,24 +40,67 @@ def test_a_walk_that_is_slow_for_no_dead_rows_changes_nothing() -> None:
 def test_after_a_slow_walk_they_begin_where_the_last_one_ended() -> None:
     floors = Floors()
     floors.walked(LONG, MANY, now=0.0)
-    floors.took([_taken(AT, "a"), _taken(AT + timedelta(1), "b")])
+    floors.took([PAIR], _taken(AT, "a"), None)
+    floors.took([PAIR], _taken(AT + timedelta(1), "b"), None)
     assert floors.begin([PAIR, OTHER], now=0.0) == [(AT + timedelta(1), "b"), None]
+
+
+def test_one_place_serves_all_that_were_claimed_for_together() -> None:
+    floors = Floors()
+    floors.walked(LONG, MANY, now=0.0)
+    floors.took([PAIR, OTHER], _taken(AT, "a"), None)
+    assert floors.begin([PAIR, OTHER], now=0.0) == [(AT, "a"), (AT, "a")]
+
+
+def test_after_a_claim_that_took_all_they_begin_a_little_before_it() -> None:
+    floors = Floors()
+    floors.walked(LONG, MANY, now=0.0)
+    floors.took([PAIR], None, AT)
+    [place] = floors.begin([PAIR], now=0.0)
+    assert place is not None
+    assert place[0] == AT - LATE
+    floors.took([PAIR], _taken(AT, "a"), AT + LATE / 2)
+    assert floors.begin([PAIR], now=0.0) == [(AT, "a")]
 
 
 def test_they_begin_at_the_beginning_again_after_ten_times_as_long_as_the_walk_took() -> None:
     floors = Floors()
     floors.walked(LONG, MANY, now=100.0)
-    floors.took([_taken(AT, "a")])
+    floors.took([PAIR], _taken(AT, "a"), None)
     assert floors.begin([PAIR], now=100.0 + SPAN * LONG * 0.99) == [(AT, "a")]
     assert floors.begin([PAIR], now=100.0 + SPAN * LONG) == [None]
 
 
 def test_a_quick_walk_ends_it() -> None:
     floors = Floors()
-    floors.took([_taken(AT, "a")])
+    floors.took([PAIR], _taken(AT, "a"), None)
     floors.walked(LONG, MANY, now=0.0)
-    floors.walked(None, MANY, now=0.0)
+    floors.walked(SLOW / 2, MANY, now=0.0)
     assert floors.begin([PAIR], now=0.0) == [None]
+
+
+def test_a_wake_up_looks_from_ever_while_walks_are_quick() -> None:
+    floor = DueFloor()
+    floor.walked(None, AT, SLOW / 2, MANY, now=0.0)
+    assert floor.begin(now=0.0) is None
+    assert floor.known is None
+
+
+def test_after_a_slow_walk_wake_ups_look_a_little_before_where_it_ended() -> None:
+    floor = DueFloor()
+    floor.walked(None, AT, LONG, MANY, now=0.0)
+    assert floor.begin(now=SPAN * LONG * 0.99) == floor.known == AT - LATE
+    floor.walked(AT - LATE, AT + timedelta(1), SLOW / 2, MANY, now=0.0)
+    assert floor.known == AT + timedelta(1) - LATE
+
+
+def test_after_ten_times_as_long_a_wake_up_looks_from_ever_and_claims_do_not() -> None:
+    floor = DueFloor()
+    floor.walked(None, AT, LONG, MANY, now=100.0)
+    assert floor.begin(now=100.0 + SPAN * LONG) is None
+    assert floor.known == AT - LATE
+    floor.walked(None, AT, SLOW / 2, MANY, now=200.0)
+    assert floor.known is None
 
 
 class TestClaims:
@@ -81,17 +125,34 @@ class TestClaims:
         await world.storage.start([urgent])
         assert [run.id for run in (await holder.claim(1)).runs] == [second.id]
 
-    async def test_a_claim_that_would_come_back_short_begins_anew(self, world: PostgresWorld, holder: Holder) -> None:
+    async def test_a_claim_that_comes_back_short_names_the_time_of_the_next_walk(
+        self, world: PostgresWorld, holder: Holder
+    ) -> None:
         first, second = a_run(), a_run()
         for run in (first, second):
             await world.storage.start([run])
         assert [run.id for run in (await holder.claim(1)).runs] == [first.id]
-        world.postgres._floors.walked(1e9, MANY, now=0.0)
+        world.postgres._floors.walked(60.0, MANY, now=time.monotonic())
         urgent = a_run(priority=Priority.CRITICAL)
         await world.storage.start([urgent])
         claim = await holder.claim(5)
-        assert [run.id for run in claim.runs] == [urgent.id, second.id]
-        assert len({run.token for run in claim.runs}) == 1
+        assert [run.id for run in claim.runs] == [second.id]
+        assert claim.next_due is not None
+        assert timedelta(0) < claim.next_due - claim.now <= timedelta(seconds=60 * SPAN)
+        world.postgres._floors.walked(SLOW / 2, MANY, now=time.monotonic())
+        assert [run.id for run in (await holder.claim(5)).runs] == [urgent.id]
+
+    async def test_what_falls_due_is_found_behind_the_floor(self, world: PostgresWorld, holder: Holder) -> None:
+        now = (await holder.claim(5)).now
+        world.postgres._due_floor.walked(None, now, 1e9, MANY, now=time.monotonic())
+        late = a_run(due_in=-1.0)
+        soon = a_run(due_in=3600.0)
+        await world.storage.start([late, soon])
+        claim = await holder.claim(5)
+        assert [run.id for run in claim.runs] == [late.id]
+        assert claim.next_due is not None
+        assert timedelta(0) < claim.next_due - claim.now <= timedelta(hours=1)
+        assert await world.storage.wake_due(10) == 0
 
 
 class TestReach:

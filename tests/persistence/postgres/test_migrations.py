@@ -6,19 +6,20 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import timedelta
+from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 from uuid import uuid4
 
 import asyncpg
 import pytest
 
-from runnerq.errors import ConfigurationError, SchemaError
+from runnerq.errors import ConfigurationError, SchemaError, StorageUnavailable
 from runnerq.ids import new_run_id
-from runnerq.persistence.postgres import PostgresStorage
+from runnerq.persistence.postgres import PostgresStorage, schema
 from runnerq.persistence.postgres.statements import migrations
 from runnerq.persistence.records import Park, Reopen, Sent, Turn, Verdict, WorkerRow
 from runnerq.testing.conformance.world import COMPLETED, a_holder, a_run, a_signal, look
-from tests.postgres import execute, run_apart
+from tests.postgres import execute, fetch_value, run_apart
 
 NEWEST = max(migrations())
 
@@ -162,6 +163,90 @@ class TestFromTheFirstVersion:
             assert timedelta(days=2) <= registered.now - registered.build_seen < timedelta(days=3)
 
 
+class TestWhileOthersWork:
+    """A migration yet to come, which changes the table that everything goes through."""
+
+    @pytest.fixture
+    async def there(self, database: str) -> AsyncIterator[PostgresStorage]:
+        """Whoever works with the schema as it is."""
+        async with _opened(PostgresStorage(database)) as storage:
+            yield storage
+
+    @pytest.fixture
+    def to_come(self, there: PostgresStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        file = tmp_path / f"{NEWEST + 1:04}_to_come.sql"
+        file.write_text("alter table runnerq.live add column later text")
+        monkeypatch.setattr(schema, "migrations", lambda: {**migrations(), NEWEST + 1: file})
+        monkeypatch.setattr(schema, "LOCK_TIMEOUT", "200ms")
+
+    @pytest.mark.usefixtures("to_come")
+    async def test_what_runs_goes_on_during_and_after_it(self, there: PostgresStorage, database: str) -> None:
+        holder = await a_holder(there)
+        held = await holder.start(a_run())
+        done = asyncio.Event()
+
+        async def work() -> int:
+            count = 0
+            while not done.is_set():
+                run = await holder.start(a_run())
+                assert await holder.commit(run, COMPLETED) is Verdict.DONE
+                count += 1
+            return count
+
+        async with asyncio.TaskGroup() as group:
+            working = group.create_task(work())
+            async with _opened(PostgresStorage(database)), _opened(PostgresStorage(database)):
+                done.set()
+        assert working.result() > 0
+        # Its statements were made for the schema as it was, and are kept.
+        assert await holder.commit(held, COMPLETED) is Verdict.DONE
+        assert await fetch_value(database, "select max(version) from runnerq.migration") == NEWEST + 1
+
+    @pytest.mark.usefixtures("to_come")
+    async def test_it_lets_the_others_by_while_a_long_transaction_holds_its_table(
+        self, there: PostgresStorage, database: str
+    ) -> None:
+        holder = await a_holder(there)
+        async with _connected(database) as long:
+            async with long.transaction():
+                await long.execute("select from runnerq.live")
+                migrating = asyncio.create_task(PostgresStorage(database).open())
+                await _somebody_waits_for_a_lock(long)
+                async with asyncio.timeout(20):
+                    # Whoever comes after a migration that waits would wait with it, as long as the transaction lasts.
+                    run = await holder.start(a_run())
+                    assert await holder.commit(run, COMPLETED) is Verdict.DONE
+                assert not migrating.done()
+            await migrating
+        assert await fetch_value(database, "select max(version) from runnerq.migration") == NEWEST + 1
+
+    @pytest.mark.usefixtures("to_come")
+    async def test_it_gives_up_in_the_end_and_leaves_everything_as_it_was(
+        self, database: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(schema, "LOCK_PATIENCE", 0.0)
+        async with _connected(database) as long, long.transaction():
+            await long.execute("select from runnerq.live")
+            with pytest.raises(
+                StorageUnavailable, match=r"could not be migrated within 0 s, and was left as it is: .*"
+            ):
+                await PostgresStorage(database).open()
+        assert await fetch_value(database, "select max(version) from runnerq.migration") == NEWEST
+
+    @pytest.mark.usefixtures("to_come")
+    async def test_two_that_migrate_wait_for_each_other_however_long_it_takes(self, database: str) -> None:
+        async with _connected(database) as first:
+            async with first.transaction():
+                await first.execute("select pg_advisory_xact_lock($1, hashtext('runnerq'))", schema._LOCK)
+                second = asyncio.create_task(PostgresStorage(database).open())
+                await _somebody_waits_for_a_lock(first)
+                # Longer than it would wait for a table.
+                await first.execute("select pg_sleep(0.5)")
+                assert not second.done()
+            await second
+        assert await fetch_value(database, "select max(version) from runnerq.migration") == NEWEST + 1
+
+
 class TestAnOrdinaryRole:
     """A role that may connect and nothing else."""
 
@@ -222,6 +307,14 @@ async def _connected(dsn: str) -> AsyncIterator[asyncpg.Connection]:
         yield connection
     finally:
         await connection.close()
+
+
+async def _somebody_waits_for_a_lock(connection: asyncpg.Connection) -> None:
+    waits = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+    async with asyncio.timeout(20):
+        # Each look is a round trip: nothing tells who waits for a lock.
+        while await connection.fetchval(waits) == 0:
+            await connection.execute("select pg_stat_clear_snapshot()")
 
 
 @contextmanager

@@ -472,6 +472,30 @@ class TestReaperAgainstTheLiving:
         assert await rows_of(world.storage, run.id) == []
         assert await reaper.commit(again, COMPLETED) is Verdict.DONE
 
+    async def test_an_end_that_is_stopped_while_its_worker_is_reaped_is_lost(self, world: PostgresWorld) -> None:
+        gone, reaper = await a_holder(world.storage, lease=1), await a_holder(world.storage)
+        run = await gone.start(a_run())
+        async with stopped(world, "end_runs") as gate:
+            writing = await gate.begin(gate.writes.commit([a_turn(run, COMPLETED)]))
+            await world.advance(2)
+            await world.storage.reap(reaper.id, new_token(), 10)
+            again = await reaper.take_again(run)
+            await gate.go()
+            assert await writing == [Verdict.LOST]
+        assert await world.storage.outcomes([run.id]) == []
+        assert await reaper.commit(again, COMPLETED) is Verdict.DONE
+
+    async def test_an_end_that_is_stopped_while_a_cancel_is_asked_for_says_so(self, world: PostgresWorld) -> None:
+        holder = await a_holder(world.storage)
+        run = await holder.start(a_run())
+        async with stopped(world, "end_runs") as gate:
+            writing = await gate.begin(gate.writes.commit([a_turn(run, COMPLETED)]))
+            assert await world.storage.cancel([run.id]) == [Sent.SENT]
+            await gate.go()
+            assert await writing == [Verdict.DONE]
+        [outcome] = await world.storage.outcomes([run.id])
+        assert outcome.cancel_requested
+
     @pytest.mark.parametrize(("statement", "places"), [("append_one", (0,)), ("append", (0, 1))])
     async def test_rows_that_are_stopped_while_their_worker_is_reaped_are_lost(
         self, world: PostgresWorld, statement: str, places: tuple[int, ...]

@@ -12,6 +12,7 @@ from runnerq.persistence.records import (
     Back,
     Claimed,
     End,
+    NewRun,
     Park,
     Reopen,
     Sent,
@@ -259,10 +260,9 @@ class TestReopenedParentAgainstChild:
         assert [each.run_id for each in (await holder.inbox(again, [child.id])).outcomes] == [child.id]
 
     async def test_ends_of_two_children_of_an_ended_parent_do_not_hinder_each_other(self, world: PostgresWorld) -> None:
-        holder, run, child = await _left(world)
-        other = a_child(run)
-        await world.storage.start([other])
-        sibling = await holder.take(other)
+        holder, _, children = await _left_unclaimed(world, "q", "q")
+        child, sibling = (await holder.claim()).runs
+        assert {child.id, sibling.id} == {each.id for each in children}
         async with held_open(world) as worker:
             assert await worker.commit([a_turn(child, COMPLETED)]) == [Verdict.DONE]
             assert await holder.commit(sibling, COMPLETED) is Verdict.DONE
@@ -271,9 +271,7 @@ class TestReopenedParentAgainstChild:
     async def test_a_child_is_ended_from_outside_while_its_parent_is_opened(
         self, world: PostgresWorld, verb: str
     ) -> None:
-        holder, run, _ = await _left(world)
-        fresh = a_child(run, queue="elsewhere")
-        await world.storage.start([fresh])
+        holder, run, [fresh] = await _left_unclaimed(world, "elsewhere")
         async with stopped(world, verb) as gate:
             end = gate.writes.cancel if verb == "cancel_runs" else gate.writes.terminate
             ending = await gate.begin(end([fresh.id]))
@@ -287,9 +285,7 @@ class TestReopenedParentAgainstChild:
     async def test_a_childs_end_from_outside_is_held_and_the_parents_reopen_waits_for_it(
         self, world: PostgresWorld, verb: str
     ) -> None:
-        holder, run, _ = await _left(world)
-        fresh = a_child(run, queue="elsewhere")
-        await world.storage.start([fresh])
+        holder, run, [fresh] = await _left_unclaimed(world, "elsewhere")
         async with held_open(world) as person:
             end = person.cancel if verb == "cancel" else person.terminate
             assert await end([fresh.id]) == [Sent.SENT]
@@ -346,6 +342,15 @@ async def _left(world: PostgresWorld) -> tuple[Holder, Claimed, Claimed]:
     child = await holder.take(new)
     await holder.commit(run, FAILED, rows=ROWS)
     return holder, run, child
+
+
+async def _left_unclaimed(world: PostgresWorld, *queues: str) -> tuple[Holder, Claimed, list[NewRun]]:
+    """A run that failed, and a child of it in each of these queues that nobody has claimed."""
+    holder = await a_holder(world.storage)
+    run = await holder.start(a_run())
+    children = [a_child(run, str(place), queue=queue) for place, queue in enumerate(queues)]
+    await holder.commit(run, FAILED, rows=ROWS, children=tuple(children))
+    return holder, run, children
 
 
 def _again(run: Claimed, row: Row | None = REOPENED, status: Literal["failed", "blocked"] = "failed") -> Reopen:

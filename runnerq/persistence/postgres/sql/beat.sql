@@ -1,11 +1,12 @@
--- Say that a worker lives.
+-- Say that a worker lives, and what it has in hand.
 -- $1 worker bigint  $2 backend_pid integer  $3 backend_start timestamptz: this connection's own (null: a pooler is between)
+-- $4 held integer  $5 running integer  $6 stuck integer  $7 late integer
 -- Returns now and alive in every row, and a row for each held run whose inbox has counted something: run_id, inbox, cancel.
 -- A beat never revives: a worker that was reaped, or is not there, is told so.
 -- Locks the worker's row, waiting.
 with alive as (
     update runnerq.worker
-    set beat_at = now(), backend_pid = $2, backend_start = $3
+    set beat_at = now(), backend_pid = $2, backend_start = $3, held = $4, running = $5, stuck = $6, late = $7
     where id = $1 and reaped_at is null
     returning id
 )

@@ -8,7 +8,7 @@
 --    $6 asked text[]
 -- $7 published text[], by place of the turn
 -- $8 children json: [{turn, id, root_id, kind, name, version, served, queue, priority, depth, parent_position, key,
---    on_duplicate, due_at, due_in}]  with $9 input text[]  $10 metadata text[]  $11 options text[]
+--    on_duplicate, due_at, due_in, detached (it has no parent)}]  with $9 input text[]  $10 metadata text[]  $11 options text[]
 -- $12 attempts json: [{turn, position, number, at, next_at}]  with $13 error text[]  $14 details text[]
 --    `turn` counts the turns from 1; payloads are JSON texts beside the documents, because inside them NUL and lone
 --    surrogates would be refused. What stands between [more and more] costs a third of the time when it has nothing to do:
@@ -73,8 +73,8 @@ with turn as materialized (
                        for key share skip locked) is not null))
 -- [more
 ), child as materialized (
-    select d.run_id as parent_id, c.n, c.id, c.root_id, c.kind, c.name, c.version, c.served, c.queue, c.priority, c.depth,
-           c.parent_position, c.key, c.on_duplicate,
+    select case when not coalesce(c.detached, false) then d.run_id end as parent_id, c.n, c.id, c.root_id, c.kind, c.name,
+           c.version, c.served, c.queue, c.priority, c.depth, c.parent_position, c.key, c.on_duplicate,
            coalesce(                                    -- bounded: one row past the last year would stop every claim
                case when c.due_at > '9000-01-01 00:00+00' then '9000-01-01 00:00+00' else c.due_at end,
                now() + case when c.due_in > 1e11 then 1e11 else c.due_in end * interval '1 second') as due_at,
@@ -83,11 +83,11 @@ with turn as materialized (
         json_to_recordset($8::json) as (
             turn integer, id uuid, root_id uuid, kind text, name text, version integer, served text, queue text,
             priority smallint, depth smallint, parent_position text, key text, on_duplicate text,
-            due_at timestamptz, due_in double precision),
+            due_at timestamptz, due_in double precision, detached boolean),
         unnest($9::text[]), unnest($10::text[]), unnest($11::text[])
     ) with ordinality as c(
         turn, id, root_id, kind, name, version, served, queue, priority, depth, parent_position, key, on_duplicate,
-        due_at, due_in, input, metadata, options, n)
+        due_at, due_in, detached, input, metadata, options, n)
     join done as d on d.n = c.turn
 ), keyed as (                                           -- do update, not do nothing: a concurrent loser must see the holder
     insert into runnerq.key as kept (name, key, run_id)
@@ -146,6 +146,7 @@ with turn as materialized (
     select c.parent_id, c.id, false
     from refused as r
     join child as c on c.id = r.run_id
+    where c.parent_id is not null
 -- more]
 ), come as materialized (
     select a.run_id, count(*)::integer as inbox,
@@ -229,37 +230,34 @@ with turn as materialized (
     join done as d on d.n = e.turn
     on conflict do nothing
 -- [more
-), failed as (
-    insert into runnerq.attempt as kept (run_id, position, number, at, next_at, error, details)
-    select d.run_id, a.position, a.number, a.at, a.next_at, a.error::json, a.details::json
+), failed as (                                          -- an answered position keeps a row that keeps late details out
+    insert into runnerq.attempt as kept (run_id, position, number, at, next_at, generation, error, details)
+    select d.run_id, a.position, a.number, a.at, a.next_at, d.generation, a.error::json, a.details::json
     from rows from (
         json_to_recordset($12::json) as (
             turn integer, position text, number integer, at timestamptz, next_at timestamptz),
         unnest($13::text[]), unnest($14::text[])
     ) as a(turn, position, number, at, next_at, error, details)
     join done as d on d.n = a.turn
-    where d.move not in ('end', 'renew')
-    on conflict (run_id, position) do update
-    set number = excluded.number, at = excluded.at, next_at = excluded.next_at, error = excluded.error,
-        details = excluded.details
-    where excluded.number >= kept.number
--- more]
-), settled as (                                         -- by ctid: only the holder of the run's lock touches its attempts
-    delete from runnerq.attempt
-    where ctid = any(array(
-        select a.ctid
+    join turn as t on t.n = d.n
+    where d.move not in ('end', 'renew') and (a.position = any(t.settled)) is not true
+    union all
+    select s.run_id, s.position, -1, now(), null, s.generation, null, null
+    from (
+        select distinct d.run_id, d.generation, u.position
         from done as d
         join turn as t on t.n = d.n
-        cross join lateral unnest(t.settled) as s(position)
-        cross join lateral (
-            select ctid from runnerq.attempt where run_id = d.run_id and position = s.position offset 0
-        ) as a
+        cross join lateral unnest(t.settled) as u(position)
         where d.move not in ('end', 'renew')
-        union all
-        select a.ctid
-        from done as d
-        cross join lateral (select ctid from runnerq.attempt where run_id = d.run_id offset 0) as a
-        where d.move in ('end', 'renew')))
+    ) as s
+    on conflict (run_id, position) do update
+    set number = excluded.number, at = excluded.at, next_at = excluded.next_at, generation = excluded.generation,
+        error = excluded.error, details = excluded.details
+    where excluded.number < 0 or excluded.number >= kept.number or kept.generation < excluded.generation
+-- more]
+), dropped as (
+    delete from runnerq.attempt
+    where run_id = any(array(select run_id from done where move in ('end', 'renew')))
 ), taken as materialized (
     select s.ctid as place, s.dedup is not null as stays
     from done as d
@@ -297,6 +295,13 @@ with turn as materialized (
     set at = excluded.at, retry_at = excluded.retry_at, message = excluded.message, position = excluded.position,
         recorded = excluded.recorded, asked = excluded.asked, line = excluded.line, traceback = excluded.traceback,
         builds = kept.builds || array(select unnest(excluded.builds) except select unnest(kept.builds))
+), told as (
+    insert into runnerq.event (kind, run_id, data)
+    select 'blocked', d.run_id, json_strip_nulls(json_build_object('message', s.message, 'position', s.position, 'build', s.build))
+    from done as d
+    join turn as t on t.n = d.n
+    cross join lateral json_to_record(t.stuck) as s(message text, position text, build text)
+    where d.move = 'stuck'
 -- more]
 ), freed as (                                           -- a build that came this far could follow the run
     delete from runnerq.block

@@ -2,23 +2,12 @@
 -- $1 limit integer  $2 before uuid (null: from the newest)  $3 statuses text[]  $4 workflow text  $5 queue text
 -- $6 key_prefix text  $7 metadata text[] (patterns that the metadata's JSON text must match, all)  $8 parent uuid
 -- $9 root uuid  $10 since timestamptz  $11 until timestamptz; a null is no condition
+-- $12 states text[]: what stands in the live rows of those statuses (way open; else null)
 -- Returns the columns of a RunRecord.
--- Locks nothing. Three ways in, of which the parameters leave one open: all runs, a parent's, a root's. It is planned anew
---    each time, for what is given; run it with fetch_fresh.
-with chosen as (
-    select id from runnerq.run
-    where $8::uuid is null and $9::uuid is null and ($2::uuid is null or id < $2::uuid)
-    union all
-    select id from runnerq.run
-    where $8::uuid is not null and parent_id = $8::uuid and ($2::uuid is null or id < $2::uuid)
-    union all
-    select id from runnerq.run
-    where $8::uuid is null and $9::uuid is not null and root_id = $9::uuid and ($2::uuid is null or id < $2::uuid)
-    union all
-    select id from runnerq.run                          -- a root's own row says null
-    where $8::uuid is null and $9::uuid is not null and id = $9::uuid and root_id is null
-      and ($2::uuid is null or id < $2::uuid)
-)
+-- Locks nothing. There are ways to the runs, and of what stands between [way and way] the loader keeps one way's: all (from
+--    the newest), open (all statuses are open ones), unwell (ends other than completed), parent, root. It is planned anew each
+--    time, for what is given, and stops when it has enough; where few runs fit and no way leads to them, it reads all. Run it
+--    with fetch_fresh.
 select r.id::text, r.kind, r.name, r.version, r.queue, r.priority, s.status, r.created_at,
        coalesce(r.root_id, r.id)::text as root_id, r.parent_id::text, r.depth, r.key,
        coalesce(l.generation, o.generation) as generation, l.due_at, coalesce(l.started_at, o.started_at) as started_at,
@@ -28,11 +17,18 @@ select r.id::text, r.kind, r.name, r.version, r.queue, r.priority, s.status, r.c
        case when l.state = 'waiting' then l.stack end as stack,
        r.input, r.metadata, r.options, o.result, o.error, o.reason,
        coalesce(o.cancel_requested, l.cancel is not null) as cancel_requested
-from (select id from chosen order by id desc) as c
-cross join lateral (
-    select id, kind, name, version, queue, priority, created_at, root_id, parent_id, depth, key, input, metadata, options
-    from runnerq.run where id = c.id offset 0
-) as r
+from runnerq.run as r
+-- [way open
+join runnerq.live as w on w.run_id = r.id
+  and w.state = any($12::text[])
+  and (w.state <> 'pending' or case when w.due_at is null then 'pending' when w.started_at is null then 'scheduled'
+                                    else 'retrying' end = any($3::text[]))
+  and ($5::text is null or w.queue = $5::text)
+  and ($4::text is null or w.served = $4::text or starts_with(w.served, concat($4::text, '@')))
+-- way]
+-- [way unwell
+join runnerq.outcome as u on u.run_id = r.id and u.status <> 'completed' and u.status = any($3::text[])
+-- way]
 left join lateral (
     select run_id, state, generation, due_at, started_at, parked_at, cancel, wants_signals, wants_children, stack
     from runnerq.live where run_id = r.id offset 0
@@ -52,7 +48,20 @@ cross join lateral (
                 else l.state end as status
 ) as s
 where s.status is not null
+-- [way parent
+  and r.parent_id = $8::uuid
+-- way]
+-- [way root
+  and (r.root_id = $9::uuid or r.id = $9::uuid)         -- a root's own row names none
+-- way]
+  and ($8::uuid is null or r.parent_id = $8::uuid) and ($9::uuid is null or coalesce(r.root_id, r.id) = $9::uuid)
+  and ($2::uuid is null or r.id < $2::uuid)
+-- [way all parent root
   and ($3::text[] is null or s.status = any($3::text[]))
+-- way]
+-- [way all parent root unwell
+  and $12::text[] is null
+-- way]
   and ($4::text is null or r.name = $4::text)
   and ($5::text is null or r.queue = $5::text)
   and ($6::text is null or starts_with(r.key, $6::text))
@@ -60,4 +69,5 @@ where s.status is not null
        and not exists (select from unnest($7::text[]) as m(pattern) where r.metadata::text !~ m.pattern)))
   and ($10::timestamptz is null or r.created_at >= $10::timestamptz)
   and ($11::timestamptz is null or r.created_at < $11::timestamptz)
+order by r.id desc
 limit $1

@@ -1,5 +1,12 @@
--- What is known under a name.
--- $1 name text
--- Returns the columns of a Definition, highest version first.
--- Locks nothing.
-select kind, name, version, queue, build, options from runnerq.definition where name = $1 order by version desc, kind
+-- What is known under a name, or at all.
+-- $1 name text (null: all)
+-- Returns the columns of a Definition, by name, highest version first; served says that a living worker serves it.
+-- Locks nothing. There are as many rows as there are names in the code, and as many workers as there are.
+select d.kind, d.name, d.version, d.queue, d.build, d.options, d.schema,
+       case d.kind when 'workflow' then concat(d.name, '@', d.version) else d.name end = any(array(
+           select unnest(w.served)
+           from runnerq.worker as w
+           where w.reaped_at is null and w.beat_at + w.lease * interval '1 second' >= now())) as served
+from runnerq.definition as d
+where $1::text is null or d.name = $1::text
+order by d.name, d.version desc, d.kind

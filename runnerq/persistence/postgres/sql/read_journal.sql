@@ -5,7 +5,7 @@
 select r.run_id::text, r.generation, j.places, j.kinds, j.positions, j.ats, j."values", j.asks, a.attempts
 from (
     select r.id as run_id, coalesce($2::integer, l.generation, o.generation) as generation,
-           coalesce(l.generation, o.generation) as present
+           l.generation as present
     from runnerq.run as r
     left join lateral (select generation from runnerq.live where run_id = r.id offset 0) as l on true
     left join lateral (select generation from runnerq.outcome where run_id = r.id offset 0) as o on true
@@ -24,5 +24,6 @@ cross join lateral (
 cross join lateral (
     select array_agg(row(position, number, error::text, at, next_at, details::text)) as attempts
     from runnerq.attempt
-    where run_id = r.run_id and r.generation = r.present
+    where run_id = r.run_id and r.generation = r.present and number >= 0
+      and coalesce(generation, r.present) = r.present
 ) as a

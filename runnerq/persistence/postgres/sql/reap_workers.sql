@@ -35,7 +35,8 @@ with recursive holder(id) as (                          -- who holds anything: a
     left join lateral (select id, reaped_at, left_at from runnerq.worker where id = h.id offset 0) as w on true
     where h.id is not null and h.id <> $1 and (w.id is null or w.reaped_at is not null)
 ), lost as materialized (
-    select l.run_id, l.crashes + case when g.left_by_itself then 0 else 1 end as crashes, l.priority, g.left_by_itself
+    select l.run_id, l.crashes + case when g.left_by_itself then 0 else 1 end as crashes, l.priority, g.left_by_itself,
+           g.id as worker_id
     from gone as g
     cross join lateral (
         select run_id, crashes, priority
@@ -59,7 +60,12 @@ with recursive holder(id) as (                          -- who holds anything: a
     from lost as b
     where live.run_id = any(array(select run_id from lost))    -- probes the key, whatever the planner makes of sizes
       and live.run_id = b.run_id
-    returning live.run_id, live.crashes, live.state, live.due_at, live.queue
+    returning live.run_id, live.crashes, live.state, live.due_at, live.queue, b.worker_id, b.left_by_itself
+), told as (
+    insert into runnerq.event (kind, run_id, data)
+    select 'crashed', run_id, json_build_object('crashes', crashes, 'worker', worker_id)
+    from moved
+    where not left_by_itself
 )
 select run_id::text, crashes, state = 'running' as held,
        case when state = 'pending' and due_at is null then queue end as ready_queue

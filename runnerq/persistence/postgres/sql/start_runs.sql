@@ -1,10 +1,13 @@
--- Create runs, ready at once or delayed, and claim their idempotency keys.
+-- Create runs, ready at once or delayed, and claim their idempotency keys. A child is created only under a parent that is
+-- open, or is created with it: none can come into a tree that is being deleted.
 -- $1 runs json: an array of {id, root_id, parent_id, parent_position, kind, name, version, served, queue, priority, depth,
 --    key, on_duplicate, due_at, due_in (seconds)}, with, by place, $2 input text[]  $3 metadata text[]  $4 options text[]
 -- $5 rows json: [{turn (which run, from 1), place, at, kind, position}], the journals that they begin with, with
---    $6 value text[]  $7 asked text[]. The loader makes start_runs_plain, without what stands between [more and more].
--- Returns for each, in order: id (of the run that stands for it), created, refused. Repeating it is harmless.
--- Locks the key rows in the order of name and key, waiting; no live row that exists.
+--    $6 value text[]  $7 asked text[]. The loader makes start_runs_plain, without what stands between [more and more]: for
+--    runs that have no parent and begin with no journal.
+-- Returns for each, in order: id (of the run that stands for it), created, refused (where id is its own: its parent is not
+--    open). Repeating it is harmless.
+-- Locks the live rows of the parents (key share), by id, then the key rows in the order of name and key; waits for both.
 with new as materialized (
     select r.n, r.id, r.root_id, r.parent_id, r.parent_position, r.kind, r.name, r.version, r.served, r.queue, r.priority,
            r.depth, r.key, r.on_duplicate,
@@ -21,10 +24,27 @@ with new as materialized (
     ) with ordinality as r(
         id, root_id, parent_id, parent_position, kind, name, version, served, queue, priority, depth, key, on_duplicate,
         due_at, due_in, input, metadata, options, n)
+-- [more
+), above as materialized (
+    select l.run_id
+    from (select distinct parent_id from new where parent_id is not null order by parent_id) as r
+    cross join lateral (
+        select run_id from runnerq.live where run_id = r.parent_id for key share offset 0
+    ) as l
+), late as materialized (                               -- their parents are not open
+    select r.n, r.id
+    from new as r
+    where r.parent_id is not null
+      and not exists (select from above as a where a.run_id = r.parent_id)
+      and not exists (select from new as p where p.id = r.parent_id)
+-- more]
 ), first as materialized (                              -- a key given twice is the first one's
     select distinct on (r.name, r.key) r.name, r.key, r.id, r.on_duplicate
     from new as r
     where r.key is not null
+-- [more
+      and not exists (select from late as x where x.n = r.n)
+-- more]
     order by r.name, r.key, r.n
 ), keyed as (                                           -- do update, not do nothing: a concurrent loser must see the holder
     insert into runnerq.key as kept (name, key, run_id)
@@ -47,7 +67,10 @@ with new as materialized (
            r.parent_position, r.input::json, r.metadata::json, r.options::json
     from new as r
     left join keyed as k on k.name = r.name and k.key = r.key
-    where r.key is null or k.run_id = r.id
+    where (r.key is null or k.run_id = r.id)
+-- [more
+      and not exists (select from late as x where x.n = r.n)
+-- more]
     on conflict do nothing
     returning id
 ), queued as (
@@ -71,13 +94,22 @@ with new as materialized (
     join born as b on b.id = r.id
 -- more]
 )
-select case when s.own then r.id else k.run_id end::text as id, s.own as created,
-       not s.own and r.on_duplicate in ('no_reuse', 'allow_reuse_on_failure') as refused
+select case when s.own or s.late then r.id else k.run_id end::text as id, s.own as created,
+       not s.own and (s.late or r.on_duplicate in ('no_reuse', 'allow_reuse_on_failure')) as refused
 from new as r
 left join keyed as k on k.name = r.name and k.key = r.key
 cross join lateral (
     -- A start that is repeated stands for itself, even if its key has moved on since.
-    select r.key is null or k.run_id = r.id
-           or (select x.id from runnerq.run as x where x.id = r.id) is not null as own
+    select (select x.id from runnerq.run as x where x.id = r.id) is not null
+           or (r.key is null or k.run_id = r.id)
+-- [more
+           and not exists (select from late as x where x.n = r.n)
+-- more]
+           as own,
+           false
+-- [more
+           or exists (select from late as x where x.n = r.n)
+-- more]
+           as late
 ) as s
 order by r.n

@@ -78,6 +78,8 @@ with named as materialized (
     delete from runnerq.attempt where run_id = any(array(select run_id from ended))
 ), freed as (
     delete from runnerq.block where run_id = any(array(select run_id from ended))
+), told as (
+    insert into runnerq.event (kind, run_id) select 'terminated', run_id from ended
 )
 select c.run_id::text,
        case when e.run_id is not null then 'sent'

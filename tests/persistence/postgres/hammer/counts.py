@@ -8,7 +8,8 @@ from typing import Any
 OPERATIONS = ("claimed", "turns", "repeated", "sent", "reaped", "started")
 HAPPENED = (
     "again", "busy", "done", "lost", "cancelled", "crash loops", "found itself reaped", "killed", "looks",
-    "lost claims", "reopened", "repeats not recognised any more", "swept", "terminated", "unavailable", "zombies",
+    "lost claims", "ordered", "reopened", "repeats not recognised any more", "swept", "terminated", "unavailable",
+    "zombies",
 )  # fmt: skip
 FAULTS = (
     "a process fell over",

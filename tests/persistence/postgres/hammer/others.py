@@ -7,13 +7,14 @@ import json
 import os
 import random
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 
 import asyncpg
 
 from runnerq.ids import new_run_id, new_token
 from runnerq.persistence.postgres import PostgresStorage
-from runnerq.persistence.postgres.connections import STEADY_PLANS
-from runnerq.persistence.records import End, NewRun, NewSignal, Reopen, Sent, Turn, WorkerRow
+from runnerq.persistence.postgres.greeting import STEADY_PLANS
+from runnerq.persistence.records import Changed, End, NewRun, NewSignal, Reopen, Sent, Turn, WorkerRow
 from tests.persistence.postgres.backend import a_storage
 from tests.persistence.postgres.hammer.checks import LOST_WAKES
 from tests.persistence.postgres.hammer.counts import Counts
@@ -76,10 +77,27 @@ class Sender:
         if rng.random() < 0.01:
             counts.add("terminated", (await self._storage.terminate([batch[-1].run_id])).count(Sent.SENT))
         if rng.random() < 0.1:
+            await self._order(batch[0].run_id)
+        if rng.random() < 0.1:
             await self._reopen(connection)
         if rng.random() < 0.05:
             replies = await self._storage.start([_keyed(rng.randrange(20)) for _ in range(3)])
             counts.add("started", sum(reply.created for reply in replies))
+        if rng.random() < 0.05:
+            self._number += 1
+            signal = NewSignal(run_id="", channel=rng.choice(CHANNELS), value=json.dumps(str(self._number)))
+            reply, answers = await self._storage.start_or_send(_keyed(rng.randrange(20)), [signal])
+            counts.add("started", int(reply.created))
+            counts.add("sent", answers.count(Sent.SENT))
+
+    async def _order(self, run_id: str) -> None:
+        """Ask of a run what a person may: that it goes on now, soon, or before others."""
+        changed = [
+            await self._storage.run_now(run_id),
+            await self._storage.reschedule(run_id, datetime.now(UTC) + timedelta(seconds=self._random.random() * 0.02)),
+            await self._storage.set_priority(run_id, self._random.randrange(4)),
+        ]
+        self._counts.add("ordered", changed.count(Changed.CHANGED))
 
     async def _reopen(self, connection: asyncpg.Connection) -> None:
         """Open a failed run again; as often as not with its failed parent, in one commit."""

@@ -1,0 +1,73 @@
+"""The part of the client that looks at many runs, at queues and workers, and at what happens."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import get_args
+
+from runnerq.client.base import Base
+from runnerq.client.filters import checked_filter
+from runnerq.client.info import Page, RunInfo, info_of
+from runnerq.client.queues import Queues
+from runnerq.client.tail import tail
+from runnerq.client.tree import tree_of
+from runnerq.client.values import Event, Node, Stats, stats_of
+from runnerq.ids import check_run_id
+from runnerq.persistence.records import Aggregate, GroupBy, RunFilter
+
+MAX_PAGE = 1000
+CAP = 10_000
+
+
+class Looks(Base):
+    """Looks at what there is."""
+
+    async def list(self, where: RunFilter | None = None, limit: int = 50, cursor: str | None = None) -> Page[RunInfo]:
+        """The runs that fit, newest first; ``cursor`` is the ``next`` of the page before."""
+        if not 1 <= limit <= MAX_PAGE:
+            raise ValueError(f"limit={limit!r}: a page has 1 to {MAX_PAGE} runs")
+        before = None if cursor is None else check_run_id(cursor)
+        records = await self._core.storage.list_runs(checked_filter(where), limit + 1, before)
+        more = len(records) > limit
+        shown = records[:limit]
+        return Page([info_of(record) for record in shown], shown[-1].id if more else None)
+
+    async def count(self, where: RunFilter | None = None, cap: int = CAP) -> int:
+        """How many runs fit. Counting stops at ``cap``: an answer of ``cap`` means so many, or more."""
+        return await self._core.storage.count_runs(checked_filter(where), _checked_cap(cap))
+
+    async def aggregate(self, by: GroupBy, where: RunFilter | None = None, cap: int = CAP) -> Aggregate:
+        """The runs that fit, counted by status, workflow, queue or priority, or by when they were started.
+
+        Only the newest ``cap`` runs are looked at; ``capped`` says whether there are more.
+        """
+        if by not in get_args(GroupBy):
+            raise ValueError(f"by={by!r} is not one of {', '.join(get_args(GroupBy))}")
+        return await self._core.storage.aggregate(checked_filter(where), by, _checked_cap(cap))
+
+    async def tree(self, run_id: str) -> Node:
+        """A run, and all that was started below it. Raises RunNotFound."""
+        return await tree_of(self._core, check_run_id(run_id))
+
+    async def stats(self) -> Stats:
+        """What is open now, by status, workflow, queue and priority, and who works on it."""
+        return stats_of(await self._core.storage.stats())
+
+    def events(self, after: str | None = None) -> AsyncIterator[Event]:
+        """What happens, as it happens, in one order for everybody: behind an event's ``cursor``, else from now on.
+
+        It waits for more until the client is closed, and misses nothing, also what commits late. Raises ValueError for
+        a cursor that is none.
+        """
+        return tail(self._core, after)
+
+    @property
+    def queues(self) -> Queues:
+        """The queues: ``list``, ``pause``, ``resume``."""
+        return Queues(self._core)
+
+
+def _checked_cap(cap: int) -> int:
+    if cap < 1:
+        raise ValueError(f"cap={cap!r}: at least one run is looked at")
+    return cap

@@ -1,0 +1,33 @@
+-- End runs that completed, with no more to write and no parent to tell: the cheap form of commit.sql for a queue's work.
+-- $1 run uuid[], ordered  $2 token bigint[]  $3 generation integer[]  $4 result text[]: by place
+-- Returns the ids of the runs that are ended now; a run that is missing was locked by somebody, has a parent, or is not this
+--    token's, and commit.sql says which.
+-- Locks the runs' live rows in the given order, and never waits for one.
+with turn as materialized (
+    select t.run_id, t.token, t.generation, t.result
+    from unnest($1::uuid[], $2::bigint[], $3::integer[], $4::text[]) as t(run_id, token, generation, result)
+), held as materialized (                               -- lock by id alone, then judge what the lock shows
+    select t.run_id, t.token, t.generation, t.result, l.started_at, l.cancel is not null as cancelled
+    from turn as t
+    cross join lateral (
+        select token, state, generation, parent_id, started_at, cancel
+        from runnerq.live
+        where run_id = t.run_id
+        for update skip locked offset 0
+    ) as l
+    where l.token = t.token and l.state = 'running' and l.generation = t.generation and l.parent_id is null
+), gone as (
+    delete from runnerq.live
+    where run_id = any(array(select run_id from held))
+), ended as (
+    insert into runnerq.outcome (run_id, token, ended_at, started_at, generation, cancel_requested, status, result)
+    select run_id, token, clock_timestamp(), started_at, generation, cancelled, 'completed', result::json
+    from held
+), settled as (
+    delete from runnerq.attempt
+    where run_id = any(array(select run_id from held))
+), freed as (                                           -- a build that came this far could follow the run
+    delete from runnerq.block
+    where run_id = any(array(select run_id from held))
+)
+select run_id::text from held

@@ -1,0 +1,65 @@
+"""What a person asks of one run or one queue, and runs that nobody knew."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from runnerq.persistence.postgres.lending import Record
+from runnerq.persistence.postgres.runs import RunWrites, wake_of
+from runnerq.persistence.postgres.texts import plain
+from runnerq.persistence.records import Changed, Definition, NewRun, NewSignal, Sent, StartReply, Wake
+
+
+class Verbs(RunWrites):
+    """Writes of clients, and of workers for what clients have written."""
+
+    async def start_or_send(self, run: NewRun, signals: Sequence[NewSignal]) -> tuple[StartReply, list[Sent]]:
+        async with self._connections.transaction() as connection:
+            # Apart: the holder of the key may have been created by whom the first statement has waited for.
+            [started] = await connection.fetch(*self._starting([run]))
+            reply = StartReply(id=started["id"], created=started["created"], refused=started["refused"])
+            records: Sequence[Record] = ()
+            if signals and not reply.refused:
+                records = await connection.fetch(*self._sending(signals, [reply.id] * len(signals)))
+        born = (run.queue,) if reply.created else ()
+        self._changes.tell(wake_of(records, ("ready_queue",), ("worker_id",), more_queues=born))
+        return reply, [Sent(record["sent"]) for record in records]
+
+    async def run_now(self, run_id: str) -> Changed:
+        return await self._change("run_now", run_id)
+
+    async def reschedule(self, run_id: str, at: datetime) -> Changed:
+        return await self._change("reschedule_run", run_id, at)
+
+    async def set_priority(self, run_id: str, priority: int) -> Changed:
+        return await self._change("prioritize_run", run_id, priority)
+
+    async def pause(self, queue: str) -> bool:
+        return bool(await self._connections.fetch(self._statements["pause_queue"], plain(queue, "the queue")))
+
+    async def resume(self, queue: str) -> bool:
+        resumed = await self._connections.fetch(self._statements["resume_queue"], plain(queue, "the queue"))
+        self._changes.tell(Wake(queues=frozenset((queue,) if resumed else ())))
+        return bool(resumed)
+
+    async def adopt(self, definitions: Sequence[Definition], limit: int) -> int:
+        records = await self._connections.fetch_upkeep(
+            self._statements["adopt_runs"],
+            [definition.kind for definition in definitions],
+            [definition.name for definition in definitions],
+            [definition.version for definition in definitions],
+            limit,
+        )
+        self._changes.tell(Wake(queues=frozenset(record["queue"] for record in records)))
+        return sum(record["how_many"] for record in records)
+
+    async def _change(self, statement: str, run_id: str, *args: object) -> Changed:
+        """What the statement answers; asked again while the run is worked on between its snapshot and its lock."""
+        while True:
+            [record] = await self._connections.fetch_patient(self._statements[statement], run_id, *args)
+            if record["changed"] != "again":
+                break
+        if record["changed"] == Changed.CHANGED:
+            self._changes.tell(wake_of([record], ("queue",), (), (run_id,)))
+        return Changed(record["changed"])

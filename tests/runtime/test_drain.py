@@ -1,0 +1,73 @@
+"""A worker that is stopped in good order: what runs has its grace, what only waited for a place is never begun."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+from runnerq.persistence.records import Back, Status
+from runnerq.workflow.commands import Flow
+from runnerq.workflow.context import Context
+from runnerq.workflow.declare import activity, workflow
+from tests.runtime.stage import SOON, Gate, Stage, Tapped, soon
+
+
+async def test_a_step_that_waited_for_a_place_is_not_begun_when_one_becomes_free(stage: Stage) -> None:
+    gate, began = Gate(), []
+
+    @activity
+    async def work(number: int) -> int:
+        began.append(number)
+        await gate.pass_through()
+        return number
+
+    @workflow
+    def order(ctx: Context, number: int) -> Flow[int]:
+        return (yield from ctx.step(work, number))
+
+    tapped = Tapped(stage.storage)
+    worker = stage.on(tapped).worker(order, max_steps=1)
+    running = asyncio.create_task(worker.run())
+    runs = [await stage.client.start(order, number) for number in range(3)]
+    await gate.somebody()
+    await soon(lambda: sum(bool(tapped.turns_of(run.id)) for run in runs) == 3)
+    stopping = asyncio.create_task(worker.stop())
+    # At once, and not when the grace is over: the one that runs is still in it.
+    await soon(lambda: sum(isinstance(turn.move, Back) for turn in tapped.turns) == 2)
+    assert len(began) == 1
+    gate.open()
+    await asyncio.gather(stopping, running)
+    assert len(began) == 1
+    ended = [await run.status() for run in runs]
+    assert sorted(ended) == [Status.COMPLETED, Status.PENDING, Status.PENDING]
+    async with stage.serving(order):
+        assert [await run.result(timeout=SOON) for run in runs] == [0, 1, 2]
+    assert sorted(began) == [0, 1, 2], "each ran once"
+
+
+async def test_a_sync_activity_that_waited_for_a_thread_is_given_back_and_burns_no_attempt(plain_stage: Stage) -> None:
+    release, begun, began = threading.Event(), Gate(), []
+    loop = asyncio.get_running_loop()
+
+    @activity(retry=1)
+    def work(number: int) -> int:
+        began.append(number)
+        loop.call_soon_threadsafe(begun.come.set)
+        release.wait(SOON)
+        return number
+
+    tapped = Tapped(plain_stage.storage)
+    worker = plain_stage.on(tapped).worker(work, max_threads=1)
+    running = asyncio.create_task(worker.run())
+    runs = [await plain_stage.client.start(work, number) for number in range(3)]
+    await begun.somebody()
+    await soon(lambda: sum(tapped.claimed(run.id) for run in runs) == 3)
+    stopping = asyncio.create_task(worker.stop())
+    await soon(lambda: sum(isinstance(turn.move, Back) for turn in tapped.turns) == 2)
+    release.set()
+    await asyncio.gather(stopping, running)
+    assert len(began) == 1
+    async with plain_stage.serving(work):
+        assert [await run.result(timeout=SOON) for run in runs] == [0, 1, 2]
+    assert len(began) == 3
+    assert not any(turn.attempts for turn in tapped.turns)
