@@ -12,6 +12,8 @@ from benchmarks.workflows import child, echo, echoes, entries, parent, steps, to
 from runnerq.runtime.collector import look_less_often
 
 SLOTS = 500
+QUEUE_SLOTS = 2000
+"""Of a worker for short runs: while some are claimed others are written, each in batches of hundreds."""
 STEPS = 20
 
 
@@ -77,7 +79,7 @@ async def work(dsn: str) -> None:
     look_less_often()  # as `runnerq worker` does
     async with rq.connect(dsn, migrate=False) as client:
         await told_to_go()
-        async with worker(client):
+        async with worker(client, QUEUE_SLOTS):
             await for_ever()
 
 

@@ -19,6 +19,12 @@ def report(error: BaseException, what: str, fail: Fail) -> None:
     fail(error)
 
 
+def first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """What made one of several parts fail: the others have only ended with it."""
+    first = group.exceptions[0]
+    return first_of(first) if isinstance(first, BaseExceptionGroup) else first
+
+
 def jittered(seconds: float, by: float = 0.2) -> float:
     """About so many seconds: workers that began together do not stay together."""
     return seconds * random.uniform(1 - by, 1 + by)  # noqa: S311 - spreads load, hides nothing

@@ -7,6 +7,8 @@ Rules
 - A wake that comes while a claim is out leads to another claim: the first one may have looked before.
 - With many slots it waits until a quarter of them (at most 100) is free, so that claims are batches; but never longer
   than 10 ms, because the held runs may be long ones.
+- Where more is ready and slots are left, the next claim is sent before the runs of the last one are begun: the server
+  works on one while Python works on the other.
 - At the time of the next due run, which the last claim's reply or ``expect`` named, it makes what is due ready, then
   claims.
 - Between claims, about once a second, it gives back what carries this worker's id under a token that is not held. So a
@@ -17,7 +19,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
+
+import msgspec
 
 from runnerq.errors import SchemaError, StorageUnavailable
 from runnerq.ids import new_token
@@ -37,16 +41,26 @@ RELEASE_INTERVAL, RELEASE_MOST = 1.0, 30.0
 """Seconds between two givings back; where they fail (a run's row may be held by somebody's transaction), doubling."""
 
 _NEVER = float("inf")
+T = TypeVar("T")
 
 Request: TypeAlias = Callable[[int, int], ClaimRequest]
-Take: TypeAlias = Callable[[Claim], None]
+Take: TypeAlias = Callable[[Claim], Callable[[], None]]
+
+
+class _Sent(msgspec.Struct, frozen=True):
+    """A claim that is out."""
+
+    number: int
+    limit: int
+    reply: asyncio.Task[Claim]
 
 
 class Claimer:
     """Claims for one worker id. ``free`` says how many slots are free, ``held`` which tokens the worker holds.
 
-    ``request(limit, token)`` makes the request, ``take(claim)`` takes over what was claimed. ``held`` must name
-    the token of every run that the worker still has any business with, a run it is reaping included.
+    ``request(limit, token)`` makes the request, ``take(claim)`` puts what was claimed into slots, and answers with what
+    begins it. ``held`` must name the token of every run that the worker still has any business with, a run it is
+    reaping included.
     """
 
     def __init__(
@@ -80,6 +94,7 @@ class Claimer:
         self._poll_interval = poll_interval
         self._token = token
         self._asleep: asyncio.Future[None] | None = None
+        self._out: _Sent | None = None
         self._stopping = False
         self._began = False
         self._ended = asyncio.Event()
@@ -143,7 +158,7 @@ class Claimer:
         self._began = True
         unsubscribe = self._storage.subscribe(self._hear)
         try:
-            while not self._stopping:
+            while not self._stopping or self._out is not None:
                 try:
                     await self._look()
                     self._failures = 0
@@ -155,6 +170,8 @@ class Claimer:
                     log.error("claiming failed: %r", error, exc_info=error)
                     self._back_off("claiming is tried again")
         finally:
+            if self._out is not None:
+                self._out.reply.cancel()
             unsubscribe()
             self._ended.set()
             self._found_dry(self.claims + 1)
@@ -193,15 +210,20 @@ class Claimer:
             await self._sleep(wait)
             if self._stopping:
                 return
+        if self._out is not None:
+            await self._answer(self._out)
+            return
         if self._due_at <= self._timers.time():
             await self._wake_due()
         if self._look_at <= self._timers.time() and self._free() > 0 and not self._stopping:
-            await self._claim()
+            await self._answer(self._send())
         if self._release_at <= self._timers.time() and not self._stopping:
             await self._give_back()
 
     def _next(self) -> float:
         """When there is something to do; news may bring it forward."""
+        if self._out is not None:
+            return 0.0
         at = min(self._release_at, self._due_at)
         free = self._free()
         if free >= self._enough:
@@ -249,30 +271,52 @@ class Claimer:
         if woken == DUE_BATCH:
             self._due_at = self._timers.time()
 
-    async def _claim(self) -> None:
+    def _send(self) -> _Sent:
+        """Send a claim for what is free; its reply is the next thing to look at."""
         limit = min(self._free(), LARGEST_CLAIM)
-        token = self._token()
-        request = self._request(limit, token)
+        request = self._request(limit, self._token())
         self._heard = False
         self._expected = _NEVER
         self._claimed_at = self._timers.time()
         self.claims += 1
-        number = self.claims
-        claim = await self._storage.claim(request)
+        reply = self._loop.create_task(self._storage.claim(request))
+        self._out = _Sent(self.claims, limit, reply)
+        return self._out
+
+    async def _answer(self, sent: _Sent) -> None:
+        """Take what a claim brings."""
+        try:
+            claim = await sent.reply
+        finally:
+            self._out = None
         now = self._timers.time()
         self._due_at = min(self._due(claim, now), self._expected)
         if not claim.runs:
-            self._found_dry(number)
-        if self._heard or self._thirsty or len(claim.runs) >= limit:
+            self._found_dry(sent.number)
+        if self._heard or self._thirsty or len(claim.runs) >= sent.limit:
             self._pause = FIRST_LOOK
             self._look_at = now
         else:
             self._pause = FIRST_LOOK if claim.runs else min(self._pause * 2, self._poll_interval)
             self._look_at = now + jittered(min(self._pause, self._poll_interval))
+        begin = self._guarded(lambda: self._take(claim), len(claim.runs))
+        if begin is None:
+            return
         try:
-            self._take(claim)
-        except BaseException as error:  # noqa: BLE001 - whatever it is, the loop goes on until the worker stops it
-            report(error, f"taking {len(claim.runs)} claimed runs failed", self._fail)
+            if len(claim.runs) >= sent.limit and self._free() >= self._enough and not self._stopping:
+                self._send()
+                # So that it is on its way before this loop is busy with the runs that have come.
+                await asyncio.sleep(0)
+        finally:
+            self._guarded(begin, len(claim.runs))
+
+    def _guarded(self, act: Callable[[], T], runs: int) -> T | None:
+        """What it answers; None if it fails, for the loop goes on until the worker stops it."""
+        try:
+            return act()
+        except BaseException as error:  # noqa: BLE001 - whatever it is
+            report(error, f"taking {runs} claimed runs failed", self._fail)
+            return None
 
     def _due(self, claim: Claim, now: float) -> float:
         if claim.next_due is None:

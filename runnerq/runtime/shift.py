@@ -13,7 +13,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from enum import Enum, auto
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 import anyio
 import msgspec
@@ -27,14 +28,13 @@ from runnerq.persistence.records import (
     Claimed,
     ClaimRequest,
     Load,
-    Pulse,
     Stuck,
     WorkerRow,
 )
 from runnerq.runtime.activity import HeldActivity
 from runnerq.runtime.apart import Apart
 from runnerq.runtime.cache import Cache
-from runnerq.runtime.callbacks import log
+from runnerq.runtime.callbacks import first_of, log
 from runnerq.runtime.claimer import Claimer
 from runnerq.runtime.current import Means
 from runnerq.runtime.effects import Effects
@@ -68,10 +68,8 @@ class Over(Enum):
     FAILED = auto()
 
 
-def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """What made one part of a shift fail: the others have only ended with it."""
-    first = group.exceptions[0]
-    return _first_of(first) if isinstance(first, BaseExceptionGroup) else first
+_Taken: TypeAlias = "tuple[Claimed, Target, Interpreter | None]"
+"""A claimed run in its slot, what it is here, and its generator if that was kept."""
 
 
 class Shift:
@@ -101,6 +99,7 @@ class Shift:
         self._failure: BaseException | None = None
         self._empty = asyncio.Event()
         self._stopping = False
+        self._dropped = False
         self.time = surroundings.time
         self.writer = Writer(storage, settings.max_workers, self._fail, busy=lambda turn: self._free_slot(turn.run_id))
         self._apart = Apart(storage, self.writer, codec)
@@ -115,7 +114,7 @@ class Shift:
             worker_id=self.worker_id,
             interval=settings.beat,
             lease=settings.lease,
-            on_pulse=self._pulse,
+            on_pulse=lambda pulse: self._news.pulse(pulse),
             on_fence=self._fence,
             fail=self._fail,
             load=self._load,
@@ -219,7 +218,7 @@ class Shift:
                     for task in tasks:
                         task.cancel()
         except BaseExceptionGroup as group:
-            raise _first_of(group) from None
+            raise first_of(group) from None
         finally:
             unsubscribe()
             await self.heart.stop()
@@ -293,6 +292,7 @@ class Shift:
         self._finish(Over.FENCED)
 
     def _drop_all(self) -> None:
+        self._dropped = True
         self.writer.abandon()
         self.mailroom.abandon()
         for held in list(self._held.values()):
@@ -315,14 +315,16 @@ class Shift:
             tokens.add(self.reaper.under_way)
         return list(tokens)
 
-    def _take(self, claim: Claim) -> None:
+    def _take(self, claim: Claim) -> Callable[[], None]:
+        """Give the claimed runs their slots; what is returned begins them."""
         if not self._may_begin():
-            return
+            return partial(self._begin, ())
         self.time.sync(claim.now)
-        for claimed in claim.runs:
-            self._take_up(claimed)
+        taken = [entry for claimed in claim.runs if (entry := self._taken(claimed)) is not None]
+        return partial(self._begin, taken)
 
-    def _take_up(self, claimed: Claimed) -> None:
+    def _taken(self, claimed: Claimed) -> _Taken | None:
+        """The run, in its slot; None if it is given back at once."""
         stale = self._held.pop(claimed.id, None)
         if stale is not None:
             stale.drop()
@@ -334,9 +336,22 @@ class Shift:
             self._close(kept.interpreter)
         target = self._registry.get(claimed.kind, claimed.name, claimed.version)
         if target is None or (claimed.resumed and parked is None) or self._stopping:
+            if parked is not None:
+                self._close(parked)
             self._apart.leave(claimed, Back())
-            return
+            return None
         self._slots.take(claimed.id, target.served)
+        return claimed, target, parked
+
+    def _begin(self, taken: Sequence[_Taken]) -> None:
+        may_begin = not self._dropped and self._may_begin()
+        for claimed, target, parked in taken:
+            if may_begin:
+                self._begin_one(claimed, target, parked)
+            elif parked is not None:
+                self._close(parked)
+
+    def _begin_one(self, claimed: Claimed, target: Target, parked: Interpreter | None) -> None:
         try:
             held = self._made(claimed, target, parked)
             self._held[claimed.id] = held
@@ -378,9 +393,6 @@ class Shift:
             self.leaked += len(leaked)
             keep_for_good(leaked)
             log.warning("run %s: %d generators refuse to close and are kept for good", run_id, len(leaked))
-
-    def _pulse(self, pulse: Pulse) -> None:
-        self._news.pulse(pulse)
 
     def _load(self) -> Load:
         """What the worker has in hand; called in the heart's thread."""

@@ -45,6 +45,7 @@ class Counter:
         self.release_error: Exception | None = None
         self.due_looks: list[float] = []
         self.due = 0
+        self.claimed: Callable[[], object] = lambda: None
 
     def subscribe(self, hear: Callable[[Wake], None]) -> Callable[[], None]:
         self._hear = hear
@@ -59,6 +60,7 @@ class Counter:
         self._hear(Wake(queues=frozenset(queues)))
 
     async def claim(self, request: ClaimRequest) -> Claim:
+        self.claimed()
         out = Out(request)
         self._claims.put_nowait(out)
         return await out.reply
@@ -92,6 +94,7 @@ class Shop:
         self.free = slots
         self.held: list[int] = []
         self.taken: list[int] = []
+        self.begun: list[int] = []
         self.failures: list[BaseException] = []
         self.claimer = Claimer(
             self.counter,
@@ -107,9 +110,11 @@ class Shop:
             poll_interval=poll_interval,
         )
 
-    def _take(self, claim: Claim) -> None:
+    def _take(self, claim: Claim) -> Callable[[], None]:
         self.free -= len(claim.runs)
-        self.taken.extend(run.token for run in claim.runs)
+        tokens = [run.token for run in claim.runs]
+        self.taken.extend(tokens)
+        return lambda: self.begun.extend(tokens)
 
     def end(self, runs: int) -> None:
         for _ in range(runs):
@@ -396,14 +401,17 @@ async def test_a_schema_that_has_gone_ends_the_claimer() -> None:
 async def test_a_take_that_raises_is_reported_and_it_goes_on() -> None:
     shop = Shop(1, 5)
 
-    def broken(claim: Claim) -> None:
-        raise ValueError("a bug")
+    def broken(claim: Claim | None = None) -> Callable[[], None]:
+        if claim is None or len(shop.failures) == 0:
+            raise ValueError("a bug")
+        return broken
 
     shop.claimer._take = broken
     running = asyncio.create_task(shop.claimer.run())
     (await shop.counter.next()).answer(runs=1)
+    (await shop.counter.next()).answer(runs=1)
     await shop.counter.next()
-    assert [type(failure) for failure in shop.failures] == [ValueError]
+    assert [type(failure) for failure in shop.failures] == [ValueError] * 2, "one taking them, one beginning them"
     running.cancel()
     await asyncio.wait([running])
 
@@ -462,3 +470,32 @@ async def test_dry_returns_when_claiming_has_ended() -> None:
         await shop.claimer.stop()
         await drying
         await shop.claimer.dry()
+
+
+@in_virtual_time
+async def test_while_there_is_more_the_next_claim_is_out_before_the_last_ones_runs_are_begun() -> None:
+    async with a_shop(slots=8) as shop:
+        first = await shop.counter.next()
+        shop.free += 4  # become free while it is out
+        begun_by_then: list[int] = []
+        shop.counter.claimed = lambda: begun_by_then.append(len(shop.begun))
+        first.answer(runs=8)
+        second = await shop.counter.next()
+        assert begun_by_then == [0]
+        assert shop.begun == [first.token] * 8
+        assert second.limit == 4
+        second.answer(runs=0)
+        await settle()
+
+
+@in_virtual_time
+async def test_a_claimer_that_ends_begins_what_it_had_taken() -> None:
+    shop = Shop(8, 5)
+    running = asyncio.create_task(shop.claimer.run())
+    first = await shop.counter.next()
+    shop.free += 4
+    first.answer(runs=8)
+    await shop.counter.next()
+    running.cancel()
+    await asyncio.wait([running])
+    assert shop.begun == shop.taken

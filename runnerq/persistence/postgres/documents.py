@@ -128,7 +128,7 @@ def only_rows(turn: Turn) -> bool:
 
 
 def only_ends(turn: Turn) -> bool:
-    """Whether the turn completes the run and writes its result and nothing else."""
+    """Whether the turn completes the run and writes its last rows, its result, and nothing else."""
     end = turn.move
     return (
         type(end) is End
@@ -136,7 +136,6 @@ def only_ends(turn: Turn) -> bool:
         and not end.cancel_requested
         and end.reason is None
         and end.error is None
-        and not turn.rows
         and not turn.children
         and not turn.consumed
         and not turn.attempts
@@ -152,6 +151,7 @@ def end_parameters(turns: Sequence[Turn]) -> Parameters:
         [turn.token for turn in turns],
         [turn.generation for turn in turns],
         [turn.move.result for turn in turns if isinstance(turn.move, End)],
+        *append_parameters(turns),
     ]
 
 

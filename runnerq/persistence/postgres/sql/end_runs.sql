@@ -1,5 +1,6 @@
--- End runs that completed, with no more to write and no parent to tell: the cheap form of commit.sql for a queue's work.
+-- End runs that completed, with nothing to write but their last rows and no parent to tell: the cheap form of commit.sql.
 -- $1 run uuid[], ordered  $2 token bigint[]  $3 generation integer[]  $4 result text[]: by place
+-- $5 rows json: [{run_id, place, at, kind, position}]  with $6 value text[]  $7 asked text[]
 -- Returns the ids of the runs that are ended now; a run that is missing was locked by somebody, has a parent, or is not this
 --    token's, and commit.sql says which.
 -- Locks the runs' live rows in the given order, and never waits for one.
@@ -23,6 +24,15 @@ with turn as materialized (
     insert into runnerq.outcome (run_id, token, ended_at, started_at, generation, cancel_requested, status, result)
     select run_id, token, clock_timestamp(), started_at, generation, cancelled, 'completed', result::json
     from held
+), entered as (
+    insert into runnerq.journal (run_id, token, at, generation, place, kind, position, value, asked)
+    select h.run_id, h.token, e.at, h.generation, e.place, e.kind, e.position, e.value::json, e.asked::json
+    from rows from (
+        json_to_recordset($5::json) as (run_id uuid, place integer, at timestamptz, kind text, position text),
+        unnest($6::text[]), unnest($7::text[])
+    ) as e(run_id, place, at, kind, position, value, asked)
+    join held as h on h.run_id = e.run_id
+    on conflict do nothing
 ), settled as (
     delete from runnerq.attempt
     where run_id = any(array(select run_id from held))
