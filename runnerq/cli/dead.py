@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import click
-import msgspec
 
-from runnerq.cli.filters import takes_filter
+from runnerq.cli.filters import Which, takes_filter
 from runnerq.cli.runs import print_page
 from runnerq.cli.shared import Database, connected, output_option, print_json, run_id, say, takes_database
 from runnerq.client.client import Client
-from runnerq.persistence.records import RunFilter, Status
+from runnerq.persistence.records import Status
 
 
 @click.group()
@@ -23,11 +22,11 @@ def dead() -> None:
 @click.option("--cursor", type=run_id, help="The 'next' of the page before.")
 @output_option
 @takes_database
-def listing(*, where: RunFilter, limit: int, cursor: str | None, output: str, database: Database) -> None:
+def listing(*, which: Which, limit: int, cursor: str | None, output: str, database: Database) -> None:
     """List dead letters, newest first."""
-    dead_letters = msgspec.structs.replace(where, status=Status.DEAD_LETTER)
 
     async def work(client: Client) -> None:
+        dead_letters = await which.now(client.storage, Status.DEAD_LETTER)
         print_page(await client.list(dead_letters, limit, cursor), output)
 
     connected(database, work)
@@ -41,19 +40,21 @@ def listing(*, where: RunFilter, limit: int, cursor: str | None, output: str, da
 @output_option
 @takes_database
 def redrive(
-    *, run_id: str | None, where: RunFilter, everything: bool, dry_run: bool, output: str, database: Database
+    *, run_id: str | None, which: Which, everything: bool, dry_run: bool, output: str, database: Database
 ) -> None:
     """Let a dead letter, or all that fit the options, go on from the entry that failed."""
-    ways = (run_id is not None, where != RunFilter(), everything)
+    ways = (run_id is not None, which != Which(), everything)
     if sum(ways) != 1:
-        raise click.UsageError("give the ID of a dead letter, or options that say which, or --all")
+        one_of = "the ID of a dead letter, or options that say which, or --all"
+        raise click.UsageError(f"give one of these, not {sum(ways)}: {one_of}" if any(ways) else f"give {one_of}")
 
     async def work(client: Client) -> None:
-        count = await client.redrive(where if run_id is None else run_id, dry_run=dry_run)
+        where = await which.now(client.storage) if run_id is None else run_id
+        count = await client.redrive(where, dry_run=dry_run)
         if output == "json":
             print_json({"count": count, "dry_run": dry_run})
         else:
-            letters = "dead letter" if count == 1 else "dead letters"
-            say(f"{count} {letters} " + ("would go on" if dry_run else "go on"))
+            letters, goes = ("dead letter", "goes") if count == 1 else ("dead letters", "go")
+            say(f"{count} {letters} " + ("would go on" if dry_run else f"{goes} on"))
 
     connected(database, work)

@@ -85,6 +85,7 @@ def _conclude(ctx: click.Context, reports: Sequence[ReplayReport], output: str, 
         from runnerq.cli.tables import console, divergence_table  # noqa: PLC0415 - rich
 
         console().print(divergence_table(diverged))
-    say(f"{len(reports)} {what} checked, {len(diverged)} would not follow this code")
+    checked = what.removesuffix("s") if len(reports) == 1 else what
+    say(f"{len(reports)} {checked} checked, {len(diverged)} would not follow this code")
     if diverged:
         ctx.exit(1)

@@ -8,11 +8,26 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 import click
+import msgspec
 
-from runnerq.cli.shared import duration
+from runnerq.cli.shared import Refused, duration
+from runnerq.persistence.protocol import Reads
 from runnerq.persistence.records import RunFilter, Status
 
 T = TypeVar("T")
+
+
+class Which(msgspec.Struct, frozen=True):
+    """The runs a command is about, as its options have it: times may be so long ago."""
+
+    where: RunFilter = RunFilter()
+    since: datetime | timedelta | None = None
+    until: datetime | timedelta | None = None
+
+    async def now(self, reads: Reads, status: Status | tuple[Status, ...] | None = None) -> RunFilter:
+        """The filter, by the clock of the database, whose times it is compared with."""
+        since, until = [at if at is None else await before(reads, at) for at in (self.since, self.until)]
+        return msgspec.structs.replace(self.where, since=since, until=until, status=status)
 
 
 def moment(text: str) -> datetime | timedelta:
@@ -27,8 +42,19 @@ def moment(text: str) -> datetime | timedelta:
     return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
 
 
-def _past(_: click.Context, __: click.Parameter, at: datetime | timedelta | None) -> datetime | None:
-    return datetime.now(UTC) - at if isinstance(at, timedelta) else at
+async def before(reads: Reads, at: datetime | timedelta) -> datetime:
+    """A time, or so long ago. Raises Refused."""
+    return await behind(reads, -at if isinstance(at, timedelta) else at)
+
+
+async def behind(reads: Reads, at: datetime | timedelta) -> datetime:
+    """A time, or so long from now. Raises Refused."""
+    if isinstance(at, datetime):
+        return at
+    try:
+        return await reads.now() + at
+    except OverflowError as error:
+        raise Refused(f"{abs(at).days} days are too far off: there is no such date", 2) from error
 
 
 def _pairs(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> Mapping[str, str] | None:
@@ -41,15 +67,20 @@ def _pairs(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> Ma
     return pairs or None
 
 
+metadata_option = click.option(
+    "--metadata", multiple=True, metavar="NAME=VALUE", callback=_pairs, help="May be given repeatedly."
+)
+
+
 def takes_filter(command: Callable[..., T]) -> Callable[..., T]:
-    """Add the options of a filter but for the status; the command gets them as ``where``."""
+    """Add the options of a filter but for the status; the command gets them as ``which``."""
 
     @click.option("--workflow", help="Name of the workflow or activity.")
     @click.option("--queue")
     @click.option("--key-prefix")
-    @click.option("--metadata", multiple=True, metavar="NAME=VALUE", callback=_pairs, help="May be given repeatedly.")
-    @click.option("--since", metavar="TIME", type=moment, callback=_past, help="Started since: 2h ago, or an ISO time.")
-    @click.option("--until", metavar="TIME", type=moment, callback=_past, help="Started before then.")
+    @metadata_option
+    @click.option("--since", metavar="TIME", type=moment, help="Started since: 2h ago, or an ISO time.")
+    @click.option("--until", metavar="TIME", type=moment, help="Started before then.")
     @functools.wraps(command)
     def with_filter(
         *,
@@ -57,14 +88,12 @@ def takes_filter(command: Callable[..., T]) -> Callable[..., T]:
         queue: str | None,
         key_prefix: str | None,
         metadata: Mapping[str, str] | None,
-        since: datetime | None,
-        until: datetime | None,
+        since: datetime | timedelta | None,
+        until: datetime | timedelta | None,
         **options: Any,
     ) -> T:
-        where = RunFilter(
-            workflow=workflow, queue=queue, key_prefix=key_prefix, metadata=metadata, since=since, until=until
-        )
-        return command(where=where, **options)
+        where = RunFilter(workflow=workflow, queue=queue, key_prefix=key_prefix, metadata=metadata)
+        return command(which=Which(where, since, until), **options)
 
     return with_filter
 

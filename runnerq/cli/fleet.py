@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from runnerq.cli.shared import Database, connected, output_option, print_json, say, takes_database
+from runnerq.cli.shared import Database, connected, output_option, print_json, say, say_changed, takes_database
 from runnerq.client.client import Client
 from runnerq.client.values import worker_of
 
@@ -34,24 +34,30 @@ def queues(output: str, database: Database) -> None:
 
 @queue.command()
 @click.argument("name")
+@output_option
 @takes_database
-def pause(name: str, database: Database) -> None:
+def pause(name: str, output: str, database: Database) -> None:
     """Have no run of queue NAME taken up until `resume`; what is being worked on goes on."""
 
     async def work(client: Client) -> None:
-        say(f"paused {name!r}" if await client.queues.pause(name) else f"nothing changed: {name!r} is paused")
+        changed = await client.queues.pause(name)
+        said = f"paused {name!r}" if changed else f"nothing changed: {name!r} is paused"
+        say_changed(output, said, changed=changed)
 
     connected(database, work)
 
 
 @queue.command()
 @click.argument("name")
+@output_option
 @takes_database
-def resume(name: str, database: Database) -> None:
+def resume(name: str, output: str, database: Database) -> None:
     """End the pause of queue NAME."""
 
     async def work(client: Client) -> None:
-        say(f"resumed {name!r}" if await client.queues.resume(name) else f"nothing changed: {name!r} is not paused")
+        changed = await client.queues.resume(name)
+        said = f"resumed {name!r}" if changed else f"nothing changed: {name!r} is not paused"
+        say_changed(output, said, changed=changed)
 
     connected(database, work)
 

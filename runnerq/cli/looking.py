@@ -7,12 +7,12 @@ from typing import get_args
 import click
 import msgspec
 
-from runnerq.cli.filters import status_option, statuses, takes_filter
+from runnerq.cli.filters import Which, status_option, statuses, takes_filter
 from runnerq.cli.shared import Database, Refused, connected, output_option, print_json, run_id, say, takes_database
 from runnerq.client.client import Client
 from runnerq.client.looks import CAP
 from runnerq.client.values import Event
-from runnerq.persistence.records import GroupBy, RunFilter
+from runnerq.persistence.records import GroupBy
 
 cap_option = click.option(
     "--cap", type=click.IntRange(min=1), default=CAP, show_default=True, help="Look at so many runs at most."
@@ -25,16 +25,18 @@ cap_option = click.option(
 @cap_option
 @output_option
 @takes_database
-def count(*, status: tuple[str, ...], where: RunFilter, cap: int, output: str, database: Database) -> None:
+def count(*, status: tuple[str, ...], which: Which, cap: int, output: str, database: Database) -> None:
     """Count runs."""
-    wanted = msgspec.structs.replace(where, status=statuses(status))
 
     async def work(client: Client) -> None:
-        number = await client.count(wanted, cap)
+        wanted = await which.now(client.storage, statuses(status))
+        # One more than is said, to know whether there are more.
+        number = await client.count(wanted, cap + 1)
+        capped, number = number > cap, min(number, cap)
         if output == "json":
-            print_json({"count": number, "capped": number == cap})
+            print_json({"count": number, "capped": capped})
         else:
-            click.echo(f"{number}+" if number == cap else number)
+            click.echo(f"{number}+" if capped else number)
 
     connected(database, work)
 
@@ -46,13 +48,11 @@ def count(*, status: tuple[str, ...], where: RunFilter, cap: int, output: str, d
 @cap_option
 @output_option
 @takes_database
-def aggregate(
-    *, by: GroupBy, status: tuple[str, ...], where: RunFilter, cap: int, output: str, database: Database
-) -> None:
+def aggregate(*, by: GroupBy, status: tuple[str, ...], which: Which, cap: int, output: str, database: Database) -> None:
     """Count runs by what they have in common, the newest of them."""
-    wanted = msgspec.structs.replace(where, status=statuses(status))
 
     async def work(client: Client) -> None:
+        wanted = await which.now(client.storage, statuses(status))
         found = await client.aggregate(by, wanted, cap)
         if output == "json":
             print_json(found)

@@ -4,21 +4,31 @@ from __future__ import annotations
 
 import click
 
-from runnerq.cli.shared import Database, Refused, connected, output_option, print_json, run_id, say, takes_database
+from runnerq.cli.shared import (
+    Database,
+    Refused,
+    connected,
+    output_option,
+    print_json,
+    run_id,
+    say_changed,
+    takes_database,
+)
 from runnerq.client.client import Client
 
 
 @click.command()
 @click.argument("run_id", metavar="ID", type=run_id)
+@output_option
 @takes_database
-def terminate(run_id: str, database: Database) -> None:
+def terminate(run_id: str, output: str, database: Database) -> None:
     """End a run at once as cancelled, without running any of its code."""
 
     async def work(client: Client) -> None:
-        if await client.terminate(run_id):
-            say(f"terminated {run_id}")
-        else:
-            say(f"nothing changed: {run_id} is {(await client.info(run_id)).status}")
+        changed = await client.terminate(run_id)
+        status = (await client.info(run_id)).status
+        said = f"terminated {run_id}" if changed else f"nothing changed: {run_id} is {status}"
+        say_changed(output, said, changed=changed)
 
     connected(database, work)
 
@@ -30,15 +40,16 @@ def terminate(run_id: str, database: Database) -> None:
     type=click.Choice(["arguments"]),
     help="Let a run that is blocked by changed arguments alone go on with those of today's code.",
 )
+@output_option
 @takes_database
-def retry(run_id: str, accept: str | None, database: Database) -> None:
+def retry(*, run_id: str, accept: str | None, output: str, database: Database) -> None:
     """Let a failed, dead-lettered or blocked run go on, from the entry that failed."""
 
     async def work(client: Client) -> None:
-        if await client.retry(run_id, accept="arguments" if accept else None):
-            say(f"{run_id} goes on")
-        else:
-            say(f"nothing changed: {run_id} is {(await client.info(run_id)).status} by now")
+        changed = await client.retry(run_id, accept="arguments" if accept else None)
+        status = (await client.info(run_id)).status
+        said = f"{run_id} goes on" if changed else f"nothing changed: {run_id} is {status} by now"
+        say_changed(output, said, changed=changed)
 
     connected(database, work)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, get_args
 
 import click
 import msgspec
 
-from runnerq.cli.filters import status_option, statuses, takes_filter
+from runnerq.cli.filters import Which, behind, metadata_option, moment, status_option, statuses, takes_filter
 from runnerq.cli.shared import (
     Database,
     Refused,
@@ -18,13 +20,14 @@ from runnerq.cli.shared import (
     print_json,
     run_id,
     say,
+    say_changed,
     takes_database,
 )
 from runnerq.cli.shown import look
 from runnerq.client.client import Client
 from runnerq.client.info import Page, RunInfo
 from runnerq.errors import ResultTimeout
-from runnerq.persistence.records import Priority, RunFilter
+from runnerq.persistence.records import OnDuplicate, Priority
 
 FOREVER = "forever"
 
@@ -58,9 +61,17 @@ wait_option = click.option(
 @click.argument("name")
 @click.argument("arguments", metavar="[JSON]...", nargs=-1, type=json_value)
 @click.option("--key", help="Idempotency key: one run for each.")
+@click.option(
+    "--on-duplicate", type=click.Choice(get_args(OnDuplicate)), help="If a run has the key.  [default: return_existing]"
+)
 @click.option("--queue", help="Queue to start it on.")
 @click.option("--delay", type=duration, metavar="DURATION", help="Start it so much later: 30s, 5m, 2h.")
+@click.option("--at", type=moment, metavar="TIME", help="Start it at this time: an ISO time, or so long from now.")
 @click.option("--priority", type=click.Choice([each.name.lower() for each in Priority]), help="Who goes first.")
+@click.option(
+    "--timeout", type=duration, metavar="DURATION", help="Cancel it if it is not done so long after its start."
+)
+@metadata_option
 @wait_option
 @output_option
 @takes_database
@@ -69,9 +80,13 @@ def start(
     name: str,
     arguments: tuple[Any, ...],
     key: str | None,
+    on_duplicate: OnDuplicate | None,
     queue: str | None,
     delay: float | None,
+    at: datetime | timedelta | None,
     priority: str | None,
+    timeout: float | None,
+    metadata: Mapping[str, str] | None,
     wait: Wait | None,
     output: str,
     database: Database,
@@ -82,10 +97,16 @@ def start(
     """
     if key == "":
         raise click.UsageError("--key is empty: leave it out to start a run without one")
+    if on_duplicate is not None and key is None:
+        raise click.UsageError("--on-duplicate says what to do with a key that is taken: give --key as well")
 
     async def work(client: Client) -> None:
         rank = None if priority is None else Priority[priority.upper()]
-        options = client.options(key=key, queue=queue or None, delay=delay, priority=rank)
+        due = None if at is None else await behind(client.storage, at)
+        options = client.options(
+            key=key, on_duplicate=on_duplicate, queue=queue or None, delay=delay, at=due, priority=rank,
+            timeout=timeout, metadata=metadata,
+        )  # fmt: skip
         run = await options.start(name, *arguments)
         if not run.created:
             say(f"key {key!r} is held by this run, which was there before")
@@ -111,8 +132,9 @@ def send(run_id: str, channel: str, value: Any, dedup: str | None, database: Dat
     """Send a signal with a JSON value (null without one) to a run. Write -- before a negative number."""
 
     async def work(client: Client) -> None:
-        await client.send(run_id, channel, value, dedup=dedup or None)
-        say(f"sent {channel!r} to {run_id}")
+        sent = await client.send(run_id, channel, value, dedup=dedup or None)
+        said = f"sent {channel!r} to {run_id}"
+        say(said if sent else f"nothing changed: {channel!r} was sent to {run_id} with --dedup {dedup!r} before")
 
     connected(database, work)
 
@@ -167,12 +189,12 @@ def history(run_id: str, generation: int | None, output: str, database: Database
 @output_option
 @takes_database
 def listing(
-    *, status: tuple[str, ...], where: RunFilter, limit: int, cursor: str | None, output: str, database: Database
+    *, status: tuple[str, ...], which: Which, limit: int, cursor: str | None, output: str, database: Database
 ) -> None:
     """List runs, newest first."""
-    wanted = msgspec.structs.replace(where, status=statuses(status))
 
     async def work(client: Client) -> None:
+        wanted = await which.now(client.storage, statuses(status))
         print_page(await client.list(wanted, limit, cursor), output)
 
     connected(database, work)
@@ -195,16 +217,17 @@ def print_page(page: Page[RunInfo], output: str) -> None:
 @click.command()
 @click.argument("run_id", metavar="ID", type=run_id)
 @click.option("--reason", help="Kept with the run.")
+@output_option
 @takes_database
-def cancel(run_id: str, reason: str | None, database: Database) -> None:
+def cancel(*, run_id: str, reason: str | None, output: str, database: Database) -> None:
     """Ask a run to cancel; it may clean up first."""
 
     async def work(client: Client) -> None:
-        if await client.cancel(run_id, reason):
-            say(f"asked {run_id} to cancel")
-        else:
-            status = (await client.info(run_id)).status
-            say(f"nothing changed: {run_id} is {status}" + ("" if status.ended else ", and was asked before"))
+        changed = await client.cancel(run_id, reason)
+        status = (await client.info(run_id)).status
+        before = "" if status.ended else ", and was asked before"
+        said = f"asked {run_id} to cancel" if changed else f"nothing changed: {run_id} is {status}{before}"
+        say_changed(output, said, changed=changed)
 
     connected(database, work)
 

@@ -20,7 +20,7 @@ import click
 import msgspec
 
 from runnerq.client.client import Client
-from runnerq.client.connect import DIRECT_DSN_VARIABLE, DSN_VARIABLE, connect
+from runnerq.client.connect import connect
 from runnerq.errors import (
     ConfigurationError,
     EncodingError,
@@ -38,7 +38,6 @@ from runnerq.ids import check_run_id
 T = TypeVar("T")
 
 SCHEMA_VARIABLE = "RUNNERQ_SCHEMA"
-POOLED_VARIABLE = "RUNNERQ_POOLED"
 INTERRUPTED = 130
 
 EXIT_CODES: tuple[tuple[type[RunnerQError], int], ...] = (
@@ -89,7 +88,7 @@ def exit_code(error: RunnerQError) -> int:
 
 
 class Database(msgspec.Struct, frozen=True):
-    """Where a command goes. Without a DSN: the embedded server of this folder."""
+    """Where a command goes. Without a DSN: where ``connect`` goes by itself, by the environment or in this folder."""
 
     dsn: str | None
     schema: str
@@ -103,19 +102,15 @@ class Database(msgspec.Struct, frozen=True):
 
 
 def takes_database(command: Callable[..., T]) -> Callable[..., T]:
-    """Add ``--dsn``, ``--direct-dsn``, ``--pooled`` and ``--schema``; the command gets them as ``database``."""
+    """Add ``--dsn``, ``--direct-dsn``, ``--pooled`` and ``--schema``; the command gets them as ``database``.
 
-    @click.option(
-        "--dsn", envvar=DSN_VARIABLE, help="Postgres to use.  [env: RUNNERQ_DSN; default: embedded, in this folder]"
-    )
-    @click.option(
-        "--direct-dsn",
-        envvar=DIRECT_DSN_VARIABLE,
-        help="The same past a pooler, to hear wake-ups.  [env: RUNNERQ_DIRECT_DSN]",
-    )
+    The environment is left to ``connect``: what stands there of a pooler belongs to the DSN that stands there.
+    """
+
+    @click.option("--dsn", help="Postgres to use.  [env: RUNNERQ_DSN; default: embedded, in this folder]")
+    @click.option("--direct-dsn", help="The same past a pooler, to hear wake-ups.  [env: RUNNERQ_DIRECT_DSN]")
     @click.option(
         "--pooled",
-        envvar=POOLED_VARIABLE,
         is_flag=True,
         help="The DSN leads to a pooler in transaction mode; PgBouncer is found out.  [env: RUNNERQ_POOLED]",
     )
@@ -188,6 +183,14 @@ def connected(database: Database, work: Callable[[Client], Awaitable[T]], *, mig
 def say(message: str) -> None:
     """A message to the person, beside the result."""
     click.echo(message, err=True)
+
+
+def say_changed(output: str, said: str, *, changed: bool) -> None:
+    """What a verb has done: whether it changed anything, as JSON on stdout, or a message to the person."""
+    if output == "json":
+        print_json({"changed": changed})
+    else:
+        say(said)
 
 
 def print_json(value: Any) -> None:

@@ -6,23 +6,24 @@ from datetime import UTC, datetime, timedelta
 
 import click
 
-from runnerq.cli.filters import moment
-from runnerq.cli.shared import Database, connected, run_id, say, takes_database
+from runnerq.cli.filters import behind, moment
+from runnerq.cli.shared import Database, connected, output_option, run_id, say_changed, takes_database
 from runnerq.client.client import Client
 from runnerq.persistence.records import Priority
 
 
 @click.command("run-now")
 @click.argument("run_id", metavar="ID", type=run_id)
+@output_option
 @takes_database
-def run_now(run_id: str, database: Database) -> None:
+def run_now(run_id: str, output: str, database: Database) -> None:
     """Have a delayed run, or the next attempt of one that failed, begin now."""
 
     async def work(client: Client) -> None:
-        if await client.run_now(run_id):
-            say(f"{run_id} is due now")
-        else:
-            say(f"nothing changed: {run_id} is {(await client.info(run_id)).status}")
+        changed = await client.run_now(run_id)
+        status = (await client.info(run_id)).status
+        said = f"{run_id} is due now" if changed else f"nothing changed: {run_id} is {status}"
+        say_changed(output, said, changed=changed)
 
     connected(database, work)
 
@@ -30,14 +31,16 @@ def run_now(run_id: str, database: Database) -> None:
 @click.command()
 @click.argument("run_id", metavar="ID", type=run_id)
 @click.argument("at", metavar="TIME", type=moment)
+@output_option
 @takes_database
-def reschedule(run_id: str, at: datetime | timedelta, database: Database) -> None:
+def reschedule(*, run_id: str, at: datetime | timedelta, output: str, database: Database) -> None:
     """Have a pending run become due at another TIME: 10m from now, or an ISO time (UTC unless it says otherwise)."""
 
     async def work(client: Client) -> None:
-        due = await client.storage.now() + at if isinstance(at, timedelta) else at
+        due = await behind(client.storage, at)
         changed = await client.reschedule(run_id, due)
-        say(f"{run_id} is due at {due.astimezone(UTC):%Y-%m-%d %H:%M:%SZ}" + ("" if changed else ", as it was"))
+        said = f"{run_id} is due at {due.astimezone(UTC):%Y-%m-%d %H:%M:%SZ}" + ("" if changed else ", as it was")
+        say_changed(output, said, changed=changed)
 
     connected(database, work)
 
@@ -45,27 +48,29 @@ def reschedule(run_id: str, at: datetime | timedelta, database: Database) -> Non
 @click.command()
 @click.argument("run_id", metavar="ID", type=run_id)
 @click.argument("level", type=click.Choice([each.name.lower() for each in Priority]))
+@output_option
 @takes_database
-def priority(run_id: str, level: str, database: Database) -> None:
+def priority(*, run_id: str, level: str, output: str, database: Database) -> None:
     """Change the priority of a run that has not ended."""
 
     async def work(client: Client) -> None:
         changed = await client.set_priority(run_id, Priority[level.upper()])
-        say(f"{run_id} has priority {level}" + ("" if changed else ", as before"))
+        said = f"{run_id} has priority {level}" + ("" if changed else ", as before")
+        say_changed(output, said, changed=changed)
 
     connected(database, work)
 
 
 @click.command()
 @click.argument("run_id", metavar="ID", type=run_id)
+@output_option
 @takes_database
-def delete(run_id: str, database: Database) -> None:
+def delete(run_id: str, output: str, database: Database) -> None:
     """Delete a run that has ended, with all below it, for good."""
 
     async def work(client: Client) -> None:
-        if await client.delete(run_id):
-            say(f"deleted {run_id}")
-        else:
-            say(f"nothing changed: {run_id} is being deleted")
+        changed = await client.delete(run_id)
+        said = f"deleted {run_id}" if changed else f"nothing changed: {run_id} is being deleted"
+        say_changed(output, said, changed=changed)
 
     connected(database, work)

@@ -10,6 +10,7 @@ from typing import Any, Self
 from runnerq.client.core import Core, Given, Source
 from runnerq.client.options import NO_OPTIONS, StartOptions, checked_options
 from runnerq.client.starting import Family
+from runnerq.errors import UsageError
 from runnerq.persistence.protocol import Storage
 from runnerq.persistence.records import OnDuplicate, Parent, Priority
 from runnerq.retry import RetryPolicy
@@ -45,11 +46,19 @@ class Base:
 
     async def open(self) -> None:
         """Connect. StorageUnavailable if the database does not answer, SchemaError if its schema does not fit."""
+        self._check_own()
         await self._core.open()
 
     async def close(self) -> None:
         """Disconnect; whoever waits for a result gets a StorageUnavailable, and ``events()`` end."""
+        self._check_own()
         await self._core.close()
+
+    def _check_own(self) -> None:
+        if self._family is not None:
+            raise UsageError(
+                "rq.current().client is the worker's own, open as long as that works: use it, and leave it open"
+            )
 
     async def __aenter__(self) -> Self:
         await self.open()

@@ -69,6 +69,8 @@ def _run_now(record: RunRecord) -> str:
 def _reschedule(record: RunRecord) -> str:
     if record.status.ended:
         return f"{START_ANEW} with options(at=...)"
+    if record.status in (Status.PENDING, Status.SCHEDULED, Status.RETRYING):
+        return "it has been asked to cancel, and does so as soon as a worker takes it up"
     return f"it has begun: cancel it, and {START_ANEW} with options(at=...)"
 
 

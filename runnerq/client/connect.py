@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 DSN_VARIABLE = "RUNNERQ_DSN"
 DIRECT_DSN_VARIABLE = "RUNNERQ_DIRECT_DSN"
+POOLED_VARIABLE = "RUNNERQ_POOLED"
+NO = frozenset({"", "0", "no", "false", "off"})
 
 
 def connect(
@@ -31,8 +33,8 @@ def connect(
     ``migrate=False`` only checks the schema. A payload over ``payload_limit`` bytes is refused.
 
     ``pooled=True`` says that the DSN leads to a pooler in transaction mode, such as PgBouncer; most are found out.
-    Wake-ups of other processes are then heard over ``direct_dsn``, the way to the server itself, which is also
-    $RUNNERQ_DIRECT_DSN if the DSN is $RUNNERQ_DSN; without one everything moves by polling.
+    Wake-ups of other processes are then heard over ``direct_dsn``, the way to the server itself; without one everything
+    moves by polling. With the DSN of $RUNNERQ_DSN, $RUNNERQ_POOLED=1 and $RUNNERQ_DIRECT_DSN say the same.
     """
     return Client.of(_Postgres(dsn, schema, migrate, pooled, direct_dsn), payload_limit=payload_limit)
 
@@ -53,13 +55,14 @@ class _Postgres:
         # Imported here and not above: asyncpg is most of the time that `import runnerq` would take.
         from runnerq.persistence.postgres import PostgresStorage  # noqa: PLC0415
 
-        dsn, direct_dsn = self._dsn, self._direct_dsn
+        dsn, direct_dsn, pooled = self._dsn, self._direct_dsn, self._pooled
         if not dsn and (dsn := os.environ.get(DSN_VARIABLE)):
             direct_dsn = direct_dsn or os.environ.get(DIRECT_DSN_VARIABLE) or None
+            pooled = pooled or os.environ.get(POOLED_VARIABLE, "").lower() not in NO
         dsn = dsn or await self._embedded()
         try:
             storage = PostgresStorage(
-                dsn, schema=self._schema, migrate=self._migrate, pooled=self._pooled, direct_dsn=direct_dsn
+                dsn, schema=self._schema, migrate=self._migrate, pooled=pooled, direct_dsn=direct_dsn
             )
             await storage.open()
         except BaseException:

@@ -159,7 +159,7 @@ class Core:
             raise ValueError(f"run {run_id} has the generations 1 to {record.generation}, not {generation}")
         return entries_of(journal, record.name)
 
-    async def send(self, run_id: str, channel: Signal[Any] | str, value: Any, dedup: str | None) -> None:
+    async def send(self, run_id: str, channel: Signal[Any] | str, value: Any, dedup: str | None) -> bool:
         name = checked_channel(channel)
         if dedup == "":
             raise ValueError("a dedup id is a non-empty str: leave it out to count each send")
@@ -171,7 +171,7 @@ class Core:
             case Sent.FINISHED:
                 raise RunFinished(run_id, (await self.record(run_id)).status)
             case Sent.SENT | Sent.DUPLICATE:
-                return
+                return sent is Sent.SENT
 
     def payload(self, channel: Signal[Any] | str, value: Any, whither: str) -> str:
         """What is sent. EncodingError or TypeError, naming channel and type, for a value that it cannot be."""

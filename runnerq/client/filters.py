@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import msgspec
 
 from runnerq.ids import check_run_id
@@ -9,7 +11,10 @@ from runnerq.persistence.records import RunFilter, Status
 
 
 def checked_filter(where: RunFilter | None) -> RunFilter:
-    """The filter, of all runs if there is none, with statuses as a tuple. ValueError for what nothing could fit."""
+    """The filter, of all runs if there is none, with statuses as a tuple.
+
+    ValueError for what nothing could fit, TypeError for a time that is none.
+    """
     if where is None:
         return RunFilter()
     if where.status is not None:
@@ -19,6 +24,8 @@ def checked_filter(where: RunFilter | None) -> RunFilter:
         if related is not None:
             check_run_id(related)
     for name, at in (("since", where.since), ("until", where.until)):
+        if at is not None and not isinstance(at, datetime):
+            raise TypeError(f"{name}={at!r} is no time: give a datetime with a zone, such as datetime.now(UTC)")
         if at is not None and at.utcoffset() is None:
             raise ValueError(f"{name}={at!r} has no time zone: add tzinfo, such as datetime.UTC")
     return where

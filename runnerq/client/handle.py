@@ -86,12 +86,15 @@ class Handle(Generic[R]):
         return await self._core.history(await self._find(), generation)
 
     @overload
-    async def send(self, channel: Signal[T], value: T, *, dedup: str | None = None) -> None: ...
+    async def send(self, channel: Signal[T], value: T, *, dedup: str | None = None) -> bool: ...
     @overload
-    async def send(self, channel: str, value: Any, *, dedup: str | None = None) -> None: ...
-    async def send(self, channel: Signal[Any] | str, value: Any, *, dedup: str | None = None) -> None:
-        """Send a signal. Raises RunNotFound or RunFinished; one ``dedup`` id counts once a run and channel."""
-        await self._core.send(await self._find(), channel, value, dedup)
+    async def send(self, channel: str, value: Any, *, dedup: str | None = None) -> bool: ...
+    async def send(self, channel: Signal[Any] | str, value: Any, *, dedup: str | None = None) -> bool:
+        """Send a signal; False if its ``dedup`` id, which counts once a run and channel, has counted before.
+
+        Raises RunNotFound or RunFinished.
+        """
+        return await self._core.send(await self._find(), channel, value, dedup)
 
     async def cancel(self, reason: str | None = None) -> bool:
         """Ask the run to cancel; whether that changed anything (a finished run is not changed)."""

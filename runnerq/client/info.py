@@ -89,9 +89,10 @@ def waiting_for(record: RunRecord) -> str | None:
             if record.kind == "workflow" and not record.version:
                 return f"a worker that registers {record.name!r}: none has so far"
             served = served_name(record.kind, record.name, record.version)
-            return f"a worker that serves {served!r} on queue {record.queue!r}"
+            return f"a worker that serves {served!r} on queue {record.queue!r}, or for its queue to be resumed"
         case Status.BLOCKED:
-            return "code that follows its journal: see why it is blocked"
+            code = "code that takes its arguments" if record.kind == "activity" else "code that follows its journal"
+            return f"{code}: see why it is blocked"
         case Status.WAITING:
             return _parked_for(record, due)
         case _:
@@ -108,7 +109,7 @@ def _parked_for(record: RunRecord, due: str | None) -> str:
         case children:
             parts.append(f"{len(children)} children")
     if not parts:
-        return f"until {due}" if due is not None else "its children"
+        return f"its time, {due}" if due is not None else "its children"
     return " or ".join(parts) + (f", or {due}" if due is not None else "")
 
 

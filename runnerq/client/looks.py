@@ -22,28 +22,38 @@ CAP = 10_000
 class Looks(Base):
     """Looks at what there is."""
 
-    async def list(self, where: RunFilter | None = None, limit: int = 50, cursor: str | None = None) -> Page[RunInfo]:
+    async def list(
+        self,
+        filter: RunFilter | None = None,  # noqa: A002 - the API's word, here and below
+        limit: int = 50,
+        cursor: str | None = None,
+    ) -> Page[RunInfo]:
         """The runs that fit, newest first; ``cursor`` is the ``next`` of the page before."""
         if not 1 <= limit <= MAX_PAGE:
             raise ValueError(f"limit={limit!r}: a page has 1 to {MAX_PAGE} runs")
         before = None if cursor is None else check_run_id(cursor)
-        records = await self._core.storage.list_runs(checked_filter(where), limit + 1, before)
+        records = await self._core.storage.list_runs(checked_filter(filter), limit + 1, before)
         more = len(records) > limit
         shown = records[:limit]
         return Page([info_of(record) for record in shown], shown[-1].id if more else None)
 
-    async def count(self, where: RunFilter | None = None, cap: int = CAP) -> int:
+    async def count(self, filter: RunFilter | None = None, cap: int = CAP) -> int:  # noqa: A002 - as above
         """How many runs fit. Counting stops at ``cap``: an answer of ``cap`` means so many, or more."""
-        return await self._core.storage.count_runs(checked_filter(where), _checked_cap(cap))
+        return await self._core.storage.count_runs(checked_filter(filter), _checked_cap(cap))
 
-    async def aggregate(self, by: GroupBy, where: RunFilter | None = None, cap: int = CAP) -> Aggregate:
+    async def aggregate(
+        self,
+        by: GroupBy,
+        filter: RunFilter | None = None,  # noqa: A002 - as above
+        cap: int = CAP,
+    ) -> Aggregate:
         """The runs that fit, counted by status, workflow, queue or priority, or by when they were started.
 
         Only the newest ``cap`` runs are looked at; ``capped`` says whether there are more.
         """
         if by not in get_args(GroupBy):
             raise ValueError(f"by={by!r} is not one of {', '.join(get_args(GroupBy))}")
-        return await self._core.storage.aggregate(checked_filter(where), by, _checked_cap(cap))
+        return await self._core.storage.aggregate(checked_filter(filter), by, _checked_cap(cap))
 
     async def tree(self, run_id: str) -> Node:
         """A run, and all that was started below it. Raises RunNotFound."""

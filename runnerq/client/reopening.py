@@ -30,6 +30,8 @@ Accept: TypeAlias = Literal["arguments"]
 
 UNDONE = "it has undone what it did (its undos have begun): start it anew instead"
 OPENABLE = (Status.FAILED, Status.DEAD_LETTER, Status.BLOCKED)
+START_ANEW = "start it anew, or fork it"
+GOES_ON = "it is open, and goes on by itself"
 UNDO_FAILED = "undo_failed"
 PAGE = 200
 _ended_badly = (Status.FAILED, Status.DEAD_LETTER, Status.CANCELLED)
@@ -81,9 +83,14 @@ async def count_redriven(core: Core, which: str | RunFilter) -> int:
 async def _redriven(core: Core, run_id: str) -> Reopen:
     record = await core.record(run_id)
     if record.status is not Status.DEAD_LETTER:
-        instead = "retry is for it" if record.status in OPENABLE else "it is no dead letter"
-        raise WrongState(record.id, record.status, "redrive", instead)
+        raise WrongState(record.id, record.status, "redrive", _instead_of_redrive(record.status))
     return await reopen_of(record, core.storage, None)
+
+
+def _instead_of_redrive(status: Status) -> str:
+    if status in OPENABLE:
+        return "retry is for it"
+    return START_ANEW if status.ended else GOES_ON
 
 
 def _dead_letters(where: RunFilter) -> RunFilter:
@@ -108,7 +115,7 @@ async def _reopens(core: Core, where: RunFilter, accept: Accept | None) -> Async
 async def reopen_of(record: RunRecord, storage: Storage, accept: Accept | None) -> Reopen:
     """What opens this run again. WrongState if nothing does."""
     if record.status not in OPENABLE:
-        went = "start it anew, or fork it" if record.status.ended else "it is open, and goes on by itself"
+        went = START_ANEW if record.status.ended else GOES_ON
         raise WrongState(record.id, record.status, "retry", went)
     return await _reopen_of(record, storage, accept)
 
@@ -127,8 +134,8 @@ async def _reopen_of(record: RunRecord, storage: Storage, accept: Accept | None)
             return _reopen(record, None)
         block = await storage.block(record.id)
         if block is None or not differ_in_arguments_alone(block.recorded, block.asked):
-            verb = "retry(accept='arguments'), which is for arguments that differ and nothing else,"
-            raise WrongState(record.id, record.status, verb)
+            instead = "accept='arguments' is for arguments that differ and nothing else: retry it without"
+            raise WrongState(record.id, record.status, "retry", instead)
         return _reopen(record, _row(rows, Reopened(upto=_end(rows), accept=accepted), await storage.now()))
     if undo_began(rows) and record.reason != UNDO_FAILED:
         raise WrongState(record.id, record.status, "retry", UNDONE)

@@ -70,7 +70,7 @@ class Target(msgspec.Struct, frozen=True):
             except DecodingError as error:
                 if plain:
                     self._bind(args, kwargs, what)
-                raise what.refused(error) from error
+                raise what.refused(str(error).removeprefix(f"{what}: ")) from error
         return text
 
     def _bind(self, args: Sequence[Any], kwargs: Mapping[str, Any], what: Input) -> None:
@@ -164,10 +164,14 @@ class Family:
         self.parent = parent
         self._started = 0
 
-    def key(self) -> str:
-        """The key of the next child, whether one is given to it or not."""
-        self._started += 1
-        return f"{self.parent.key}:{self._started}"
+    def keys(self, count: int) -> list[str]:
+        """The keys of the next children, whether others are given to them or not.
+
+        Drawn before anything is awaited: starts that go on side by side are to be numbered in the order of their calls.
+        """
+        first = self._started + 1
+        self._started += count
+        return [f"{self.parent.key}:{number}" for number in range(first, self._started + 1)]
 
 
 class Template(msgspec.Struct, frozen=True):
@@ -180,17 +184,17 @@ class Template(msgspec.Struct, frozen=True):
     queue: str
     priority: int
     on_duplicate: OnDuplicate
-    family: Family | None
+    parent: Parent | None
 
 
-def template(target: Target, options: StartOptions, family: Family | None = None) -> Template:
+def template(target: Target, options: StartOptions, parent: Parent | None = None) -> Template:
     """The target under these options, as a child of a run or not."""
-    if target.kind == "workflow" and options.retry is not None:
+    # What nobody knows yet may turn out to be an activity.
+    if target.kind == "workflow" and target.version != UNKNOWN_VERSION and options.retry is not None:
         raise ConfigurationError(
             f"{target.name} is a workflow, and retry= is for activities: with the same answers the same code fails "
             "again. Give it to the steps with ctx.options(retry=...)"
         )
-    parent = None if family is None else family.parent
     if parent is not None and parent.depth >= parent.max_depth:
         raise DepthExceeded(parent.run_id, target.name)
     metadata = {**target.metadata, **(options.metadata or {})}
@@ -204,14 +208,14 @@ def template(target: Target, options: StartOptions, family: Family | None = None
         queue=options.queue or target.queue or (DEFAULT_QUEUE if parent is None else parent.queue),
         priority=next((each for each in given if each is not None), Priority.NORMAL),
         on_duplicate=options.on_duplicate or "return_existing",
-        family=family,
+        parent=parent,
     )
 
 
 def new_run(of: Template, codec: Codec, args: tuple[Any, ...], kwargs: dict[str, Any], key: str | None) -> NewRun:
     """A run with an id of its own. EncodingError names the argument that cannot be stored."""
     text = of.target.encoded(args, kwargs, codec, Input(of.target.name))
-    return _new_run(of, text, None if key is None else checked_key(key))
+    return _new_run(of, text, key)
 
 
 def inputs_of(of: Template, codec: Codec, every: Iterable[tuple[Any, ...]]) -> list[str]:
@@ -261,14 +265,12 @@ def _new_run(of: Template, text: str, key: str | None) -> NewRun:
         metadata=of.metadata,
         options=of.stored,
     )
-    return run if of.family is None else _child(run, of.family)
+    return run if of.parent is None else _child(run, of.parent)
 
 
-def _child(run: NewRun, family: Family) -> NewRun:
-    parent, made = family.parent, family.key()
+def _child(run: NewRun, parent: Parent) -> NewRun:
     return msgspec.structs.replace(
         run,
-        key=made if run.key is None else run.key,
         root_id=parent.root_id,
         parent_id=parent.run_id,
         parent_position=parent.position,

@@ -10,7 +10,7 @@ from runnerq.client.bulk import in_order
 from runnerq.client.handle import Handle
 from runnerq.client.starting import Target, inputs_of, keys_of, new_run, new_runs, target_named, target_of, template
 from runnerq.errors import ConfigurationError, KeyTaken, WrongState
-from runnerq.persistence.records import NewRun, StartReply
+from runnerq.persistence.records import NewRun, Parent, StartReply
 from runnerq.workflow.commands import Flow
 from runnerq.workflow.context import Context
 
@@ -46,9 +46,11 @@ class Starts(Base):
         waits until a worker that does takes it up. Raises EncodingError or TypeError for arguments that cannot work,
         KeyTaken if ``on_duplicate`` refuses the key, RunFinished if ``signals`` find a run that has ended.
         """
+        drawn = self._drawn(1)
         found = await self._target(target)
-        of = template(found, self._options, self._family)
-        run = new_run(of, self._core.codec, args, kwargs, self._options.key)
+        of = template(found, self._options, self._parent)
+        key = self._options.key or (drawn[0] if drawn else None)
+        run = new_run(of, self._core.codec, args, kwargs, key)
         signals = self._options.signals
         if signals is None:
             [handle] = await self._started(found, [run])
@@ -95,16 +97,26 @@ class Starts(Base):
             raise ConfigurationError("options(key=) names one run: give start_many(keys=[...]), one for each")
         if self._options.signals is not None:
             raise ConfigurationError("options(signals=) go with one run: start_many sends none")
+        given = list(args)
+        drawn = self._drawn(len(given))
         found = await self._target(target)
-        of = template(found, self._options, self._family)
-        inputs = inputs_of(of, self._core.codec, args)
+        of = template(found, self._options, self._parent)
+        inputs = inputs_of(of, self._core.codec, given)
         named = None if keys is None else keys_of(keys, len(inputs))
         # With keys one commit after the other: of a key that is given twice, the first run is to have it.
         return await in_order(
-            new_runs(of, inputs, named, BULK),
+            new_runs(of, inputs, named or drawn, BULK),
             lambda runs: self._started(found, runs),
             at_once=SIDE_BY_SIDE if named is None else 1,
         )
+
+    @property
+    def _parent(self) -> Parent | None:
+        return None if self._family is None else self._family.parent
+
+    def _drawn(self, count: int) -> list[str] | None:
+        """Keys of so many children that are about to be started; None where they are nobody's children."""
+        return None if self._family is None else self._family.keys(count)
 
     async def _target(self, target: Callable[..., Any] | str) -> Target:
         if isinstance(target, str):

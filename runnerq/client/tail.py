@@ -2,6 +2,7 @@
 
 Rules
 - The cursor decides: a look asks for what is behind it, so that nothing is missed and nothing told twice.
+- Only a page without events is the end of what there is for now: one that is short says nothing about more.
 - A wake is a hint that leads to a look; without one there is a look at intervals.
 - A storage that does not answer is asked again. The tail ends when its client is closed.
 """
@@ -31,7 +32,7 @@ async def tail(core: Core, after: str | None) -> AsyncIterator[Event]:
                 cursor = found.cursor
                 for record in found.events:
                     yield event_of(record)
-            if found is None or len(found.events) < PAGE:
+            if found is None or not found.events:
                 await core.stirred(stirs)
 
 

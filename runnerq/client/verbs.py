@@ -63,15 +63,16 @@ class Verbs(Base):
         return Handle(self._core, None, found.returns, key=(found.name, checked_key(key)))
 
     @overload
-    async def send(self, run_id: str, channel: Signal[T], value: T, *, dedup: str | None = None) -> None: ...
+    async def send(self, run_id: str, channel: Signal[T], value: T, *, dedup: str | None = None) -> bool: ...
     @overload
-    async def send(self, run_id: str, channel: str, value: Any, *, dedup: str | None = None) -> None: ...
-    async def send(self, run_id: str, channel: Signal[Any] | str, value: Any, *, dedup: str | None = None) -> None:
+    async def send(self, run_id: str, channel: str, value: Any, *, dedup: str | None = None) -> bool: ...
+    async def send(self, run_id: str, channel: Signal[Any] | str, value: Any, *, dedup: str | None = None) -> bool:
         """Send a signal to a run: before it starts, while it runs, while it waits. It is kept until a wait takes it.
 
-        Raises RunNotFound, or RunFinished if the run has ended. One ``dedup`` id counts once a run and channel.
+        One ``dedup`` id counts once a run and channel: False if it has counted before. Raises RunNotFound, or
+        RunFinished if the run has ended.
         """
-        await self._core.send(check_run_id(run_id), channel, value, dedup)
+        return await self._core.send(check_run_id(run_id), channel, value, dedup)
 
     signal = send
 
@@ -129,12 +130,12 @@ class Verbs(Base):
 
         A time in the past counts for its rank among those that are ready. Raises RunNotFound, WrongState.
         """
-        return await reschedule(self._core, check_run_id(run_id), checked_time(at))
+        return await reschedule(self._core, check_run_id(run_id), checked_time(at, "the new time "))
 
     async def set_priority(self, run_id: str, priority: Priority | int) -> bool:
-        """Change the priority of a run that has not ended; what it starts from now on inherits it. False if it has it.
+        """Change the priority of a run that has not ended. False if it has it.
 
-        Raises RunNotFound, WrongState.
+        What it starts inherits it from the next time on that a worker takes the run up. Raises RunNotFound, WrongState.
         """
         return await set_priority(self._core, check_run_id(run_id), checked_priority(priority))
 

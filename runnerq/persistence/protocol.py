@@ -152,14 +152,15 @@ class Runs(Protocol):
 
     async def delete(self, run_id: str) -> Changed:
         """Delete a run that has ended, with its whole tree, in small transactions. REFUSED for a run that has a parent,
-        is open, or has an open descendant; a tree that is being deleted can no longer be opened again, and its keys are
-        free. A deletion that is broken off is finished by ``purge``."""
+        is open, or has an open descendant. A tree that is being deleted can no longer be opened again; the key of the
+        root is free at once, those of its descendants when they are gone. A deletion that is broken off is finished by
+        ``purge``."""
         ...
 
     async def retain(self, completed: float | None, failed: float | None, limit: int) -> Retained:
-        """Look once over the next ``limit`` runs (one shared cursor for the whole fleet) for trees to be deleted, and
-        mark them: whose root ended longer ago than so many seconds (``completed`` also for cancelled ones, ``failed``
-        also for dead letters; None: never), with no descendant that is open."""
+        """Look once over the next runs that have ended (one shared cursor for the whole fleet) for trees to be deleted,
+        and mark up to ``limit``: whose root ended longer ago than so many seconds (``completed`` also for cancelled
+        ones, ``failed`` also for dead letters; None: never), with no descendant that is open."""
         ...
 
     async def purge(self, limit: int) -> int:

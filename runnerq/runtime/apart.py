@@ -54,6 +54,7 @@ class Apart:
         Raises StorageUnavailable: then nothing is ended, and they are given back.
         """
         known: dict[str, list[Definition]] = {}
+        turns: list[Turn] = []
         for run in capped:
             record = await self._storage.run(run.run_id)
             if run.token is None or record is None:
@@ -62,8 +63,10 @@ class Apart:
                 known[record.name] = await self._storage.definitions(record.name)
             told = self._told(record, known[record.name], run.crashes)
             generation = record.generation
-            self._write(Turn(run_id=run.run_id, token=run.token, seen=0, generation=generation, move=CRASH_LOOP,
-                             children=told))  # fmt: skip
+            turns.append(Turn(run_id=run.run_id, token=run.token, seen=0, generation=generation, move=CRASH_LOOP,
+                              children=told))  # fmt: skip
+        for turn in turns:
+            self._write(turn)
 
     def _told(self, record: RunRecord, definitions: Sequence[Definition], crashes: int) -> tuple[NewRun, ...]:
         try:

@@ -13,7 +13,8 @@ Rules
 - A sync function cannot be stopped. Past its timeout it is TimedOut at once, and its thread is on its own; after a
   cancel it is waited for, and hears of it from ``heartbeat``.
 - Nothing is begun where ``may_begin`` says no, which is asked right before a function is called, in threads too. It is
-  told as NotBegun, and not before what ``may_begin`` has brought about with ``call_soon``.
+  told as NotBegun, and not before what ``may_begin`` has brought about with ``call_soon_threadsafe``.
+- Nothing is begun while ``surely`` says no: it waits, and ``resume`` says that it may be asked again.
 - An asyncio.CancelledError that nobody here asked for, SystemExit, GeneratorExit and StopIteration are results like any
   other exception. A KeyboardInterrupt is none: ``fail`` is told, and ``ended`` never is.
 - The tasks are held here and not in a TaskGroup: one that refuses to end must not hold up the others' end, and the
@@ -53,6 +54,8 @@ from runnerq.runtime.results import (
 from runnerq.runtime.threads import Lent, NeverBegan, Threads
 from runnerq.runtime.timers import Timer, Timers
 
+UNSURE = 0.05
+"""Seconds after which a thread asks again whether its worker surely has the run."""
 GRACE = 10.0
 """Seconds that an async function has to end after a timeout or a cancel."""
 
@@ -77,6 +80,7 @@ class Attempts:
         fail: Fail,
         timers: Timers,
         may_begin: Callable[[], bool] = lambda: True,
+        surely: Callable[[], bool] = lambda: True,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._timers = timers
@@ -85,6 +89,7 @@ class Attempts:
         self._max_steps = max_steps
         self._fail = fail
         self._may_begin = may_begin
+        self._surely = surely
         self._open: dict[_InTask, asyncio.Task[None] | None] = {}
         self._waiting: deque[_InTask] = deque()
         self._starting = False
@@ -109,7 +114,7 @@ class Attempts:
         if not call.is_async:
             return _InThread(self, call, ended)
         attempt = _InTask(self, call, ended)
-        if len(self._open) < self._max_steps:
+        if len(self._open) < self._max_steps and self._surely():
             self._starting = True
             self._begin(attempt)
             self._starting = False
@@ -122,6 +127,11 @@ class Attempts:
         ended = self._ended
         while ended:
             self.tell(*ended.popleft())
+
+    def resume(self) -> None:
+        """Begin those that waited to be sure."""
+        if self._waiting:
+            self._fill()
 
     def stop(self) -> None:
         """Begin none of those that wait for a place: each is told as NotBegun."""
@@ -220,7 +230,7 @@ class Attempts:
         if self._filling:
             return
         self._filling = True
-        while self._waiting and len(self._open) < self._max_steps:
+        while self._waiting and len(self._open) < self._max_steps and self._surely():
             self._begin(self._waiting.popleft())
         self._filling = False
 
@@ -257,7 +267,9 @@ class Attempts:
         return self._threads.start(fn, attempt.returned, context=context, began=began)
 
     def _in_thread(self, call: Call) -> Any:
-        if not self._may_begin():
+        while (may_begin := self._may_begin()) and not self._surely():
+            time.sleep(UNSURE)
+        if not may_begin:
             raise NeverBegan
         return call.fn(*call.args, **call.kwargs)
 

@@ -156,6 +156,8 @@ class Carrying:
             running = self._running.pop(position, None)
             if running is not None:
                 running.cancel("its composite was decided without it")
+                # Again: it went on, and may have spoken, until the turn that closed it was written.
+                self._parts.beats.forget(self._claimed.id, position)
         for position in self._interpreter.cutting:
             running = self._running.get(position)
             if running is not None:

@@ -217,7 +217,7 @@ class Claimer:
             await self._wake_due()
         if self._look_at <= self._timers.time() and self._free() > 0 and not self._stopping:
             await self._answer(self._send())
-        if self._release_at <= self._timers.time() and not self._stopping:
+        if self._release_at <= self._timers.time() and not self._stopping and not self._is_out():
             await self._give_back()
 
     def _next(self) -> float:
@@ -231,6 +231,9 @@ class Claimer:
         elif free > 0:
             at = min(at, max(self._look_at, self._claimed_at + PATIENCE))
         return max(at, self._not_before)
+
+    def _is_out(self) -> bool:
+        return self._out is not None
 
     async def _sleep(self, seconds: float) -> None:
         asleep = self._asleep = self._loop.create_future()

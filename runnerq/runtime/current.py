@@ -94,7 +94,7 @@ class Current(msgspec.Struct, kw_only=True, eq=False):
     def heartbeat_details(self) -> Any:
         """The last details of the start before this one, which failed, crashed or was cut off, as JSON builtins; None
         at the first, and where nothing was said."""
-        return None if self.before is None else _CODEC.decode(self.before, Any, self)
+        return None if self.before is None else self._codec.decode(self.before, Any, self)
 
     @property
     def client(self) -> Any:
@@ -145,8 +145,7 @@ class Current(msgspec.Struct, kw_only=True, eq=False):
         if details is None:
             return
         means, claimed = self.means, self.claimed
-        codec = _CODEC if means is None else means.beats.codec
-        text = self.said = codec.encode(details, self)
+        text = self.said = self._codec.encode(details, self)
         if means is not None and claimed is not None:
             means.beats.say(
                 Details(
@@ -158,6 +157,10 @@ class Current(msgspec.Struct, kw_only=True, eq=False):
                     failures=self.attempt - 1,
                 )
             )
+
+    @property
+    def _codec(self) -> Codec:
+        return _CODEC if self.means is None else self.means.beats.codec
 
     def __str__(self) -> str:
         return f"the heartbeat's details of {self.name!r} (entry {self.entry!r}) of run {self.run_id}"

@@ -4,6 +4,8 @@ Rules
 - One row a worker is beaten, every ``interval``; the reply goes to the worker's event loop.
 - A worker that cannot beat fences itself, a margin before its lease runs out by the clock of its last good beat, taken
   when that beat was sent. One that is told that it was reaped is fenced at once.
+- A worker whose connection is gone is taken for gone itself VISIBLY_GONE seconds after its last beat. It cannot know
+  whether its own is, so it begins nothing while its last good beat is nearly as old as that.
 - A fenced heart never beats again: a late beat would keep the leases of runs that nobody works on.
 - While the event loop has not turned for STALLED seconds, nothing is beaten: such a worker is as good as gone. Long
   before, the watchdog says what holds it up.
@@ -22,16 +24,21 @@ from collections.abc import Callable
 from typing import Any
 
 from runnerq.persistence.protocol import Heart
-from runnerq.persistence.records import Load, Pulse
+from runnerq.persistence.records import VISIBLY_GONE, Load, Pulse
 from runnerq.runtime.callbacks import Fail, log, report
 from runnerq.runtime.heartbeats import Heartbeats
 from runnerq.runtime.watchdog import Watchdog
 
 STALLED = 900.0
+SURE = 0.5
+"""Seconds before VISIBLY_GONE from which a worker is no longer sure of its runs."""
 CLOSING = 1.0
 """Seconds that closing a connection may take."""
 STOPPING = 3.0
 """Seconds that the thread may take to stop."""
+AGAIN = 0.1
+"""Seconds after a beat that failed at which it is tried again, doubling up to the interval: a connection that was cut
+must not make this worker look gone."""
 LAST_WORDS = 2.0
 """Seconds that a worker in good order waits for what its attempts have said to be written."""
 
@@ -83,9 +90,11 @@ class HeartThread:
         self._clock = clock
         self._beaten_at = clock() if since is None else since
         self._holds_until = self._beaten_at + lease - margin(lease)
+        self._surely_until = self._sure_for(self._beaten_at)
         self._turned_at = clock()
         self._watchdog = Watchdog(worker_id)
         self._good = 0
+        self._failures = 0
         self._fenced = False
         self._fence_told = False
         self._stopped = False
@@ -106,6 +115,10 @@ class HeartThread:
         """Whether the lease surely holds now, by the clock of the last good beat; from any thread."""
         return self._clock() < self._holds_until
 
+    def surely_holds(self) -> bool:
+        """Whether nobody can have taken this worker for gone yet; from any thread."""
+        return self._clock() < self._surely_until
+
     def start(self) -> None:
         """Begin to beat."""
         self._began = True
@@ -125,6 +138,9 @@ class HeartThread:
                     self._beaten.clear()
                     self.hurry()
                     await self._beaten.wait()
+                    if self._beats.waiting:
+                        # Somebody holds a row: not as fast as the storage answers.
+                        await asyncio.sleep(self._interval / 10)
 
     async def stop(self) -> None:
         """Beat no more; return when the connection is closed, or will not be."""
@@ -150,7 +166,7 @@ class HeartThread:
             pass
         except BaseException as error:  # noqa: BLE001 - a thread has nobody else to tell
             log.error("the heart of worker %d failed: %r", self._worker_id, error, exc_info=error)
-            self._tell(self._fence, f"the heartbeat failed: {error!r}")
+            self._give_up(f"the heartbeat failed: {error!r}")
         self._tell(self._over.set)
 
     def _cancel(self) -> None:
@@ -173,9 +189,13 @@ class HeartThread:
                 if left <= 0:
                     self._give_up("no beat succeeded for nearly as long as its lease")
                 else:
-                    await self._rest(min(max(0.0, began + self._interval - self._clock()), left))
+                    await self._rest(min(max(0.0, began + self._pause() - self._clock()), left))
         finally:
             await self._drop()
+
+    def _pause(self) -> float:
+        """Seconds from the beginning of one beat to the next."""
+        return min(self._interval, AGAIN * 2.0 ** (self._failures - 1)) if self._failures else self._interval
 
     async def _rest(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
@@ -200,9 +220,11 @@ class HeartThread:
             log.warning("worker %d could not beat: %r", self._worker_id, error)
             self._beats.lost(said)
             self._good = 0
+            self._failures = min(self._failures + 1, 60)
             if isinstance(error, TimeoutError):
                 await self._drop()
             return
+        self._failures = 0
         self._beats.written(said, pulse.held_back)
         if not pulse.alive:
             self._give_up("reaped")
@@ -211,7 +233,12 @@ class HeartThread:
         self._good = self._good + 1 if steady else 1
         self._beaten_at = began
         self._holds_until = began + self._lease - margin(self._lease)
+        self._surely_until = self._sure_for(began)
         self._tell(self._pulse, pulse)
+
+    def _sure_for(self, beaten_at: float) -> float:
+        # One that beats as seldom as that relies on its connection, as whoever set it so.
+        return beaten_at + min(max(VISIBLY_GONE - SURE, 2 * self._interval), self._lease - margin(self._lease))
 
     async def _drop(self) -> None:
         heart, self._heart = self._heart, None
@@ -223,8 +250,12 @@ class HeartThread:
                 log.debug("closing a broken heart: %r", error)
 
     def _give_up(self, reason: str) -> None:
+        if self._fenced:
+            return
         self._fenced = True
         self._good = 0
+        # From now on nothing begins, whatever the event loop does before it hears why.
+        self._holds_until = float("-inf")
         self._tell(self._fence, reason)
 
     def _tell(self, told: Callable[..., Any], *args: Any) -> None:

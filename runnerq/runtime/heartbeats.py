@@ -65,13 +65,14 @@ class Heartbeats:
         taken: list[Details] = []
         size = 0
         with self._lock:
+            # First: ``waiting`` is asked without the lock, and must not find it neither new nor under way.
+            self._under_way = True
             for place, details in list(self._new.items()):
                 size += len(details.text)
                 if taken and size > AT_ONCE:
                     break
                 taken.append(details)
                 del self._new[place]
-            self._under_way = True
         return taken
 
     def written(self, taken: Sequence[Details], held_back: Collection[str]) -> None:

@@ -18,8 +18,9 @@ from runnerq.runtime.callbacks import Fail, jittered, log, report
 from runnerq.runtime.parts import HeldRun
 from runnerq.runtime.timers import Timers, pause
 
-GOOD_BEATS = 2
-"""Beats of its own that must have succeeded in a row before a worker judges others, after an outage above all."""
+GOOD_BEATS = 4
+"""Beats of its own that must have succeeded in a row before a worker judges others: after an outage of all of them,
+the first one back must leave the others the time to come back."""
 
 
 async def every(interval: float, what: str, look: Callable[[], Awaitable[bool]], timers: Timers) -> None:

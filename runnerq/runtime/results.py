@@ -42,7 +42,7 @@ class Interrupted(msgspec.Struct, frozen=True):
 
 
 class NotBegun(msgspec.Struct, frozen=True):
-    """It still waited for a place when the worker stopped: nothing was done."""
+    """Nothing was done: it still waited for a place when the worker stopped, or the lease may have run out."""
 
 
 Result: TypeAlias = Returned | Raised | TimedOut | Interrupted | NotBegun

@@ -13,8 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from enum import Enum, auto
-from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 import anyio
 import msgspec
@@ -22,15 +21,7 @@ import msgspec
 from runnerq.errors import StorageError
 from runnerq.ids import new_token
 from runnerq.persistence.protocol import Storage
-from runnerq.persistence.records import (
-    Back,
-    Claim,
-    Claimed,
-    ClaimRequest,
-    Load,
-    Stuck,
-    WorkerRow,
-)
+from runnerq.persistence.records import Claimed, ClaimRequest, Load, Pulse, WorkerRow
 from runnerq.runtime.activity import HeldActivity
 from runnerq.runtime.apart import Apart
 from runnerq.runtime.cache import Cache
@@ -52,6 +43,7 @@ from runnerq.runtime.registry import Registry, Target
 from runnerq.runtime.settings import Settings
 from runnerq.runtime.slots import Slots
 from runnerq.runtime.surroundings import Surroundings
+from runnerq.runtime.taking import Taking
 from runnerq.runtime.threads import Threads
 from runnerq.runtime.upkeep import upkeep
 from runnerq.runtime.writer import Writer
@@ -66,10 +58,6 @@ class Over(Enum):
     STOPPED = auto()
     FENCED = auto()
     FAILED = auto()
-
-
-_Taken: TypeAlias = "tuple[Claimed, Target, Interpreter | None]"
-"""A claimed run in its slot, what it is here, and its generator if that was kept."""
 
 
 class Shift:
@@ -98,7 +86,6 @@ class Shift:
         self._over: asyncio.Future[Over] = self._loop.create_future()
         self._failure: BaseException | None = None
         self._empty = asyncio.Event()
-        self._stopping = False
         self._dropped = False
         self.time = surroundings.time
         self.writer = Writer(storage, settings.max_workers, self._fail, busy=lambda turn: self._free_slot(turn.run_id))
@@ -106,7 +93,7 @@ class Shift:
         self.beats = Heartbeats(codec)
         self.mailroom = Mailroom(storage, self._fail)
         threads = Threads(settings.max_threads)
-        self.attempts = surroundings.attempts(threads, settings.max_steps, self._fail, self._may_begin)
+        self.attempts = surroundings.attempts(threads, settings.max_steps, self._fail, self._may_begin, self._surely)
         self.effects = Effects(storage, self._fail)
         self.cache: Cache = Cache(self._close, limit=settings.cache)
         self.heart = surroundings.heart(
@@ -114,11 +101,24 @@ class Shift:
             worker_id=self.worker_id,
             interval=settings.beat,
             lease=settings.lease,
-            on_pulse=lambda pulse: self._news.pulse(pulse),
+            on_pulse=self._pulse,
             on_fence=self._fence,
             fail=self._fail,
             load=self._load,
             beats=self.beats,
+        )
+        self._taking = Taking(
+            self._held,
+            self._slots,
+            registry,
+            self.cache,
+            self._apart,
+            build=settings.build,
+            may_begin=self._may_begin,
+            sync=self.time.sync,
+            make=self._made,
+            free=self._free_slot,
+            close=self._close,
         )
         self._news = News(self.worker_id, self._held, surroundings.looks, self.heart.hurry)
         self.claimer = Claimer(
@@ -129,7 +129,7 @@ class Shift:
             request=self._request,
             free=self._slots.free,
             held=self._tokens,
-            take=self._take,
+            take=self._taking.take,
             fail=self._fail,
             poll_interval=settings.poll_interval,
             timers=surroundings.looks,
@@ -242,7 +242,7 @@ class Shift:
                 return
 
     async def _drain(self) -> None:
-        self._stopping = True
+        self._taking.stop()
         # First of all: what ends while the last claim is awaited must make no room for what only waited.
         self.attempts.stop()
         for held in list(self._held.values()):
@@ -281,11 +281,15 @@ class Shift:
         if self.heart.holds():
             return True
         # Also asked in steps' threads.
-        self._loop.call_soon(self._fence, "its lease may have run out while it stood still")
+        self._loop.call_soon_threadsafe(self._fence, "its lease may have run out while it stood still")
         return False
 
+    def _surely(self) -> bool:
+        return self.heart.surely_holds()
+
     def _fence(self, reason: str) -> None:
-        if self._over.done():
+        # Also while it drains: what it still runs may be done elsewhere by now.
+        if self._dropped:
             return
         log.error("worker %d fences itself, and drops %d runs: %s", self.worker_id, len(self._held), reason)
         self._drop_all()
@@ -293,6 +297,7 @@ class Shift:
 
     def _drop_all(self) -> None:
         self._dropped = True
+        self._taking.end()
         self.writer.abandon()
         self.mailroom.abandon()
         for held in list(self._held.values()):
@@ -314,55 +319,6 @@ class Shift:
         if self.reaper.under_way is not None:
             tokens.add(self.reaper.under_way)
         return list(tokens)
-
-    def _take(self, claim: Claim) -> Callable[[], None]:
-        """Give the claimed runs their slots; what is returned begins them."""
-        if not self._may_begin():
-            return partial(self._begin, ())
-        self.time.sync(claim.now)
-        taken = [entry for claimed in claim.runs if (entry := self._taken(claimed)) is not None]
-        return partial(self._begin, taken)
-
-    def _taken(self, claimed: Claimed) -> _Taken | None:
-        """The run, in its slot; None if it is given back at once."""
-        stale = self._held.pop(claimed.id, None)
-        if stale is not None:
-            stale.drop()
-        kept = None if claimed.kind == "activity" else self.cache.take(claimed.id)
-        parked = None
-        if kept is not None and claimed.resumed:
-            parked = kept.interpreter
-        elif kept is not None:
-            self._close(kept.interpreter)
-        target = self._registry.get(claimed.kind, claimed.name, claimed.version)
-        if target is None or (claimed.resumed and parked is None) or self._stopping:
-            if parked is not None:
-                self._close(parked)
-            self._apart.leave(claimed, Back())
-            return None
-        self._slots.take(claimed.id, target.served)
-        return claimed, target, parked
-
-    def _begin(self, taken: Sequence[_Taken]) -> None:
-        may_begin = not self._dropped and self._may_begin()
-        for claimed, target, parked in taken:
-            if may_begin:
-                self._begin_one(claimed, target, parked)
-            elif parked is not None:
-                self._close(parked)
-
-    def _begin_one(self, claimed: Claimed, target: Target, parked: Interpreter | None) -> None:
-        try:
-            held = self._made(claimed, target, parked)
-            self._held[claimed.id] = held
-            held.begin()
-        except Exception as error:  # noqa: BLE001 - one run that cannot be taken up must not stop the others
-            log.exception("run %s of %s cannot be taken up", claimed.id, claimed.name)
-            broken = self._held.pop(claimed.id, None)
-            if broken is not None:
-                broken.drop()
-            self._free_slot(claimed.id)
-            self._apart.leave(claimed, Stuck(message=f"taking it up failed: {error!r}", build=self._settings.build))
 
     def _made(self, claimed: Claimed, target: Target, parked: Interpreter | None) -> HeldRun:
         if claimed.kind == "activity":
@@ -393,6 +349,10 @@ class Shift:
             self.leaked += len(leaked)
             keep_for_good(leaked)
             log.warning("run %s: %d generators refuse to close and are kept for good", run_id, len(leaked))
+
+    def _pulse(self, pulse: Pulse) -> None:
+        self.attempts.resume()
+        self._news.pulse(pulse)
 
     def _load(self) -> Load:
         """What the worker has in hand; called in the heart's thread."""

@@ -35,6 +35,9 @@ def kept_for(reserve: Reserve | None, registry: Registry, served: tuple[str, ...
     """
     if reserve is None:
         return None
+    given: object = reserve
+    if not (isinstance(given, tuple | list) and len(given) == len(("slots", "functions"))):
+        raise ConfigurationError(f"reserve={reserve!r}: expected a number of slots and a list of functions")
     slots, functions = reserve
     number: object = slots
     if isinstance(functions, str) or callable(functions):
@@ -85,10 +88,10 @@ class Slots:
         return self._named if self.narrow else self._everybody
 
     def take(self, run_id: str, served: str) -> None:
-        """A run has taken one."""
+        """A run has taken one; again, perhaps, where nobody gave back the one that it had."""
         other = served not in self._kept.served
+        self._others += other - self._taken.get(run_id, False)
         self._taken[run_id] = other
-        self._others += other
 
     def give(self, run_id: str) -> bool:
         """A run has given its slot back, if it has one: whether those may be claimed for now that could not before."""

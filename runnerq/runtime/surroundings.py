@@ -40,6 +40,10 @@ class Beating(Protocol):
         """Whether the lease surely holds."""
         ...
 
+    def surely_holds(self) -> bool:
+        """Whether nobody can have taken the worker for gone yet."""
+        ...
+
     def start(self) -> None: ...
 
     def hurry(self) -> None:
@@ -71,8 +75,15 @@ class Surroundings:
         """The context in which this run's workflow code is called."""
         return copy_context()
 
-    def attempts(self, threads: Threads, max_steps: int, fail: Fail, may_begin: Callable[[], bool]) -> Attempts:
-        return Attempts(threads, max_steps, fail, self.timers, may_begin)
+    def attempts(
+        self,
+        threads: Threads,
+        max_steps: int,
+        fail: Fail,
+        may_begin: Callable[[], bool],
+        surely: Callable[[], bool],
+    ) -> Attempts:
+        return Attempts(threads, max_steps, fail, self.timers, may_begin, surely)
 
     def heart(
         self,

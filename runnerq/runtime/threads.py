@@ -27,7 +27,8 @@ Ended: TypeAlias = Callable[[Any, BaseException | None], None]
 
 
 class NeverBegan(Exception):
-    """What the end of a call is told with that still waited for a thread when the worker stopped."""
+    """What the end of a call is told with that was never made: it still waited for a thread when the worker stopped, or
+    nothing may begin any more."""
 
 
 class Lent(Generic[T]):

@@ -146,7 +146,10 @@ class Purger:
 
 
 class Retainer:
-    """Deletes trees that have ended long ago: one round over all of them an interval."""
+    """Deletes trees that have ended long ago: one round over all of them an interval.
+
+    The rounds of many workers share one place in it, so that each of them shortens the others' way.
+    """
 
     def __init__(self, storage: Runs, *, retention: Retention, timers: Timers, batch: int = 1000) -> None:
         self._timers = timers

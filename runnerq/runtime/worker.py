@@ -74,6 +74,8 @@ class Worker:
         if not len(self._registry):
             raise ConfigurationError("this worker has nothing to run: give it workflows=[...] or activities=[...]")
         _at_least_one(max_workers=max_workers, max_steps=max_steps, max_threads=max_threads, reaper_batch=reaper_batch)
+        if retention is not None and not isinstance(retention, Retention):
+            raise ConfigurationError(f"retention={retention!r}: expected a Retention(completed=..., failed=...)")
         served = self._registry.narrow(only)
         self._settings = Settings(
             queues=_queues(queues),

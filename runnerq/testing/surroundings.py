@@ -49,6 +49,7 @@ class StageSurroundings(Surroundings):
         max_steps: int,
         fail: Fail,
         may_begin: Callable[[], bool],  # noqa: ARG002 - it always may
+        surely: Callable[[], bool],  # noqa: ARG002 - as above
     ) -> Attempts:
         return WatchedAttempts(threads, max_steps, fail, self._stage)
 
@@ -109,6 +110,9 @@ class QuietHeart:
         self._unsubscribe: Callable[[], None] | None = None
 
     def holds(self) -> bool:
+        return True
+
+    def surely_holds(self) -> bool:
         return True
 
     def start(self) -> None:

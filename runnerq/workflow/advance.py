@@ -47,7 +47,7 @@ class Advance(Deciding):
         self.identity = identity
         self.codec = codec
         self.recorder = Recorder(identity.build, identity.build_seen)
-        self._preparation = Preparation(codec, identity)
+        self._preparation = Preparation(codec, identity, self.recorder)
         self.driver = Driver(identity.info, self.recorder, self._preparation)
         self.run_id = identity.info.id
         self.root: Branch | None = None
@@ -97,7 +97,7 @@ class Advance(Deciding):
                     continue
                 try:
                     command = claim(yielded, driver, branch.prefix, self._unstarted)
-                    self._preparation.prepare(command)
+                    self._preparation.prepare(command, branch)
                     if command.payload is not None or command.members:
                         self._check_published(command)
                 except (UsageError, EncodingError) as error:

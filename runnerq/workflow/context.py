@@ -260,6 +260,10 @@ class Context:
         ``formerly``: the name, or names, that the call had in runs that are still open. ``arguments="any"``: it may be
         on record there with other arguments. ``detached=True``: what is spawned is a run of its own and no child; it
         outlives this run, and its handle has no ``result()``.
+
+        A child has its id before it is written, so it never becomes the run that holds its ``key`` already: it fails
+        with KeyTaken, under ``return_existing`` as under ``no_reuse``. A detached one fails the same way, and tells
+        nobody.
         """
         if on_duplicate is not None and on_duplicate not in get_args(OnDuplicate):
             raise UsageError(f"on_duplicate={on_duplicate!r} is not one of {', '.join(get_args(OnDuplicate))}")
@@ -339,7 +343,7 @@ class Context:
         return self._driver is not None and self._driver.replaying
 
     def handle(self, child_id: str) -> ChildHandle:
-        """A handle to a child of this run by its id."""
+        """A handle to a child of this run by its id. A detached run is none: nobody would tell of its result."""
         return ChildHandle(self._driver, check_run_id(child_id), options=self._options)
 
     def _start(self, kind: Literal["child", "spawn"], target: Any, args: Any, kwargs: Any) -> Command[Any]:

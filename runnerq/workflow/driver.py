@@ -90,8 +90,7 @@ class Driver:
         if self._inert:
             return
         self.asked_for(undo)
-        self._running("compensate")
-        self._preparation.prepare(undo)
+        self._preparation.prepare(undo, self._running("compensate"))
         self.undos.append(undo)
 
     def continue_as_new(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> NoReturn:

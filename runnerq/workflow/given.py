@@ -10,6 +10,8 @@ from runnerq.errors import ConfigurationError, UsageError
 
 FARTHEST = datetime(9000, 1, 1, tzinfo=UTC)
 """A due time past this would leave no room for ranks and zones before the last year that a datetime holds."""
+EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
+"""A due time before this is as good as this: what is earlier still may leave no room before the first year."""
 MOST_KEY = 1_800
 """UTF-8 bytes; with the longest name beside it this is what an index entry of a database holds."""
 MOST_METADATA = 16_384
@@ -53,16 +55,18 @@ def checked_metadata(metadata: Mapping[Any, Any]) -> dict[str, str]:
     return dict(metadata)
 
 
-def checked_time(at: datetime) -> datetime:
-    """A due time, in UTC. ConfigurationError for one without a zone or too far off."""
+def checked_time(at: object, what: str = "at=") -> datetime:
+    """A due time, in UTC. ConfigurationError, naming ``what``, for one without a zone or too far off, or for none."""
+    if not isinstance(at, datetime):
+        raise ConfigurationError(f"{what}{at!r} is no time: give a datetime with a zone, such as datetime.now(UTC)")
     if at.tzinfo is None or at.utcoffset() is None:
-        raise ConfigurationError(f"at={at!r} has no time zone: add tzinfo, such as datetime.UTC")
+        raise ConfigurationError(f"{what}{at!r} has no time zone: add tzinfo, such as datetime.UTC")
     try:
         utc = at.astimezone(UTC)
     except OverflowError:
         utc = None
     if utc is None or utc > FARTHEST:
-        raise ConfigurationError(f"at={at!r} is too far off: give a time before the year {FARTHEST.year}")
+        raise ConfigurationError(f"{what}{at!r} is too far off: give a time before the year {FARTHEST.year}")
     return utc
 
 

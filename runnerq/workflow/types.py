@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from functools import lru_cache
 from typing import Any
 
@@ -46,7 +47,10 @@ def check_arguments(command: Command[Any]) -> None:
     """Raise UsageError, for the user's line, if its function cannot be called with these arguments at all: each attempt
     could only fail, and its undos would run for a slip of the pen."""
     fn: Any = command.fn
-    takes = outermost_signature(fn)
+    try:
+        takes = _taken_by(fn)
+    except TypeError:  # a callable that cannot be hashed
+        takes = outermost_signature(fn)
     if takes is None:
         return
     is_workflow = command.kind not in ATTEMPTED and isinstance(declaration_of(fn), WorkflowDeclaration)
@@ -63,6 +67,11 @@ def _signature(command: Command[Any]) -> Signature:
     if command.kind not in ATTEMPTED and isinstance(declaration_of(fn), WorkflowDeclaration):
         return workflow_signature_of(fn)
     return signature_of(fn)
+
+
+@lru_cache(maxsize=1024)
+def _taken_by(fn: Any) -> inspect.Signature | None:
+    return outermost_signature(fn)
 
 
 @lru_cache(maxsize=1024)

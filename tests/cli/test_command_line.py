@@ -88,6 +88,11 @@ class TestMigrate:
         done = CliRunner().invoke(main, ["migrate", "--status", "--dsn", database, "--schema", "mine"])
         assert done.exit_code == 0, done.output
 
+    def test_the_sql_for_a_schema_that_is_there_holds_only_what_it_is_missing(self) -> None:
+        sql = CliRunner().invoke(main, ["migrate", "--sql", "--from", "3"]).stdout
+        assert "create table" not in sql
+        assert "create index concurrently if not exists run_xid" in sql
+
 
 class TestWorker:
     def test_it_finds_every_workflow_and_activity_once(self) -> None:
@@ -124,3 +129,9 @@ class TestWorker:
         finally:
             process.kill()
         assert (process.returncode, "stopped" in stderr) == (0, True), stderr
+
+
+def test_a_given_dsn_takes_nothing_of_a_pooler_from_the_environment(dsn: str, database: str) -> None:
+    pair = {"RUNNERQ_DSN": database, "RUNNERQ_DIRECT_DSN": database, "RUNNERQ_POOLED": "1"}
+    done = CliRunner().invoke(main, ["list", "--dsn", dsn], env=pair)
+    assert done.exit_code == 0, done.stderr

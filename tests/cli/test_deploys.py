@@ -68,7 +68,7 @@ def test_an_exported_run_is_replayed_from_its_file(parked: str, runnerq: Call, t
     assert json.loads(file.read_text())["run_id"] == parked
     same = runnerq("replay", str(file), "--module", "tests.cli.flows")
     assert (same.exit_code, same.stdout) == (0, "")
-    assert "1 journals checked, 0 would not follow" in same.stderr
+    assert "1 journal checked, 0 would not follow" in same.stderr
     assert runnerq("replay", str(file), "--module", CHANGED).exit_code == 1
 
 

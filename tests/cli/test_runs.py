@@ -38,6 +38,28 @@ def test_a_key_makes_one_run(runnerq: Call, answer: Answer) -> None:
     assert "was there before" in second.stderr
 
 
+def test_what_a_start_does_with_a_taken_key_is_said_with_it(runnerq: Call, answer: Answer) -> None:
+    first = answer("start", "keyed", "--key", "order-2", "-o", "json")
+    refused = runnerq("start", "keyed", "--key", "order-2", "--on-duplicate", "no_reuse")
+    assert (refused.exit_code, first["id"] in refused.stderr) == (4, True)
+    assert answer("start", "keyed", "--key", "order-2", "--on-duplicate", "allow_reuse", "-o", "json")["created"]
+    assert runnerq("start", "keyed", "--on-duplicate", "allow_reuse").exit_code == 2
+
+
+def test_a_start_takes_metadata_and_a_timeout(runnerq: Call, answer: Answer) -> None:
+    run_id = runnerq("start", "labelled", "--metadata", "team=shop", "--timeout", "5m").stdout.strip()
+    assert answer("show", run_id, "-o", "json")["metadata"] == {"team": "shop"}
+    assert [run["id"] for run in answer("list", "--metadata", "team=shop", "-o", "json")["items"]] == [run_id]
+    assert json.loads(runnerq("export", run_id).stdout)["options"]["timeout"] == 300
+
+
+def test_a_signal_that_counted_before_says_so(runnerq: Call) -> None:
+    run_id = runnerq("start", "nobody_serves_this").stdout.strip()
+    assert "sent 'go'" in runnerq("send", run_id, "go", "1", "--dedup", "d").stderr
+    again = runnerq("send", run_id, "go", "1", "--dedup", "d")
+    assert (again.exit_code, "nothing changed" in again.stderr) == (0, True)
+
+
 def test_a_signal_wakes_a_run_and_result_waits_for_it(worker: Worker, runnerq: Call, answer: Answer) -> None:
     run_id = runnerq("start", "waiting").stdout.strip()
     not_yet = runnerq("result", run_id)

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from runnerq.client.client import Client
-from runnerq.errors import DepthExceeded, WrongState
+from runnerq.errors import DepthExceeded, UsageError, WrongState
 from runnerq.persistence.memory import MemoryStorage
 from runnerq.persistence.records import Definition, End, Parent, Priority, RunRecord, WorkerRow
 from runnerq.testing.conformance.world import Holder, a_holder
@@ -36,6 +36,12 @@ class TestByName:
         record = await stored(client, run.id)
         assert (record.kind, record.name, record.version, record.queue) == ("workflow", "unheard_of", 0, "default")
         assert (await run.info()).waiting_for == "a worker that registers 'unheard_of': none has so far"
+
+    async def test_it_may_be_an_activity_and_so_be_tried_again(self, client: Client) -> None:
+        run = await client.options(retry=3).start("unheard_of")
+        options = (await stored(client, run.id)).options
+        assert options is not None
+        assert msgspec.json.decode(options)["retry"]["max_attempts"] == 3
 
     async def test_it_is_adopted_with_the_kind_and_version_that_a_worker_brings(
         self, client: Client, player: Player
@@ -94,6 +100,15 @@ class TestWithin:
     async def test_what_it_starts_is_a_child_of_that_run(self, client: Client, root: RunRecord) -> None:
         child = await stored(client, (await client.within(a_parent(root, depth=3)).start(mail, "me")).id)
         assert (child.parent_id, child.root_id, child.depth) == (root.id, root.id, 4)
+
+    async def test_it_is_the_workers_own_and_nobody_else_opens_or_closes_it(
+        self, client: Client, root: RunRecord
+    ) -> None:
+        within = client.within(a_parent(root)).options(priority=1)
+        for verb in (within.open, within.close):
+            with pytest.raises(UsageError, match="the worker's own"):
+                await verb()
+        assert (await client.info(root.id)).id == root.id
 
     async def test_it_goes_on_when_that_run_ends(self, client: Client, root: RunRecord) -> None:
         child = await stored(client, (await client.within(a_parent(root)).options(timeout=5).start(mail, "me")).id)

@@ -117,6 +117,19 @@ async def test_a_given_dsn_does_not_take_the_way_past_a_pooler_from_the_environm
         assert (await client.start(checkout, ORDER)).created
 
 
+@pytest.mark.parametrize(("said", "pooled"), [("1", True), ("yes", True), ("0", False), ("False", False), ("", False)])
+async def test_the_environment_says_that_its_dsn_leads_to_a_pooler(
+    module_database: str, monkeypatch: pytest.MonkeyPatch, said: str, pooled: bool
+) -> None:
+    monkeypatch.setenv("RUNNERQ_DSN", module_database)
+    monkeypatch.setenv("RUNNERQ_POOLED", said)
+    for client, listens in ((connect(), not pooled), (connect(module_database), True)):
+        async with client:
+            storage = client.storage
+            assert isinstance(storage, PostgresStorage)
+            assert storage._connections.has_sessions is listens
+
+
 async def test_a_client_may_be_opened_again(module_database: str) -> None:
     client = connect(module_database)
     for _ in range(2):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
@@ -11,7 +12,7 @@ from runnerq.client.connect import connect
 from runnerq.client.values import Event
 from runnerq.errors import StorageUnavailable, UsageError
 from runnerq.persistence.memory import MemoryStorage
-from runnerq.persistence.records import Priority, Tail
+from runnerq.persistence.records import Priority, Tail, Wake
 from runnerq.testing import Environment
 from tests.client.shop import ORDER, Player, checkout, mail
 
@@ -113,6 +114,25 @@ class Away(MemoryStorage):
         if self.looks in (2, 3):
             raise StorageUnavailable("away")
         return await super().events(after, limit)
+
+
+class Sparing(MemoryStorage):
+    """A storage whose pages are short though there is more, and which tells no wakes."""
+
+    async def events(self, after: str | None, limit: int) -> Tail:
+        return await super().events(after, min(limit, 1))
+
+    def subscribe(self, hear: Callable[[Wake], None]) -> Callable[[], None]:
+        return lambda: None
+
+
+async def test_a_short_page_is_not_taken_for_the_end() -> None:
+    storage = Sparing()
+    async with Client(storage) as client:
+        cursor = (await storage.events(None, 1)).cursor
+        await client.start_many(mail, [(str(number),) for number in range(40)])
+        async with asyncio.timeout(5):  # far less than a look at each interval would take
+            assert len(await Following(client, cursor).take(40)) == 40
 
 
 async def test_a_storage_that_does_not_answer_is_asked_again(caplog: pytest.LogCaptureFixture) -> None:

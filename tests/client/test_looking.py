@@ -33,7 +33,7 @@ def a_record(status: Status, **given: Any) -> RunRecord:
         (a_record(Status.WAITING, waiting_signals=("approval",)), "signal 'approval'"),
         (a_record(Status.WAITING, waiting_children=("kid",)), "child kid"),
         (a_record(Status.WAITING, waiting_children=("a", "b")), "2 children"),
-        (a_record(Status.WAITING, due_at=DUE), "until 2030-01-02 03:04:05 UTC"),
+        (a_record(Status.WAITING, due_at=DUE), "its time, 2030-01-02 03:04:05 UTC"),
         (
             a_record(Status.WAITING, waiting_signals=("a", "b"), waiting_children=("kid",), due_at=DUE),
             "signal 'a' or signal 'b' or child kid, or 2030-01-02 03:04:05 UTC",
@@ -41,8 +41,12 @@ def a_record(status: Status, **given: Any) -> RunRecord:
         (a_record(Status.WAITING), "its children"),
         (a_record(Status.SCHEDULED, due_at=DUE), "its time, 2030-01-02 03:04:05 UTC"),
         (a_record(Status.RETRYING, due_at=DUE), "its next attempt, 2030-01-02 03:04:05 UTC"),
-        (a_record(Status.PENDING), "a worker that serves 'checkout@1' on queue 'default'"),
+        (
+            a_record(Status.PENDING),
+            "a worker that serves 'checkout@1' on queue 'default', or for its queue to be resumed",
+        ),
         (a_record(Status.BLOCKED), "code that follows its journal: see why it is blocked"),
+        (a_record(Status.BLOCKED, kind="activity"), "code that takes its arguments: see why it is blocked"),
         (a_record(Status.RUNNING), None),
         (a_record(Status.COMPLETED), None),
     ],

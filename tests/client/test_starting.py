@@ -202,6 +202,19 @@ class TestMany:
             await client.start_many(resize, [(1,), (2,), wrong])
         assert not (await client.list()).items
 
+    async def test_what_is_wrong_with_a_tuple_is_said_once(self, client: Client) -> None:
+        with pytest.raises(
+            TypeError, match=r"^resize cannot be started with args\[0\] of start_many: argument '\w+' of"
+        ):
+            await client.start_many(resize, [("wide",)])
+
+    async def test_a_refused_key_leaves_the_others_started(self, client: Client) -> None:
+        taken = await client.options(key="a").start(resize, 1)
+        with pytest.raises(KeyTaken) as refused:
+            await client.options(on_duplicate="no_reuse").start_many(resize, [(1,), (2,), (3,)], keys=["z", "a", "c"])
+        assert refused.value.run_id == taken.id
+        assert {info.key for info in (await client.list()).items} == {"z", "a", "c"}
+
     async def test_a_key_that_is_given_twice_is_the_first_ones_also_in_another_commit(self, client: Client) -> None:
         keys = [f"k{number}" for number in range(1500)]
         handles = await client.start_many(resize, ((width,) for width in range(1501)), keys=[*keys, "k0"])

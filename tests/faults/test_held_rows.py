@@ -10,11 +10,13 @@ import asyncpg
 
 from runnerq.client.client import Client
 from runnerq.persistence.postgres import PostgresStorage
-from runnerq.persistence.records import Status
+from runnerq.persistence.records import Sent, Status
+from runnerq.testing.conformance.world import a_run, a_signal
 from tests.faults.flows import APPROVAL, order, plus_one
 
 MANY = 20
 """More sends than any storage has connections."""
+CROWD = 300
 PATIENCE = 10.0
 
 
@@ -42,3 +44,60 @@ async def test_sends_to_runs_that_somebody_holds_keep_nothing_else_of_their_proc
                 assert await client.storage.outcomes([other.id]) == []
             assert not any(send.done() for send in sends)
         await asyncio.wait_for(asyncio.gather(*sends), PATIENCE)
+
+
+@asynccontextmanager
+async def opened(database: str) -> AsyncIterator[PostgresStorage]:
+    storage = PostgresStorage(database)
+    await storage.open()
+    try:
+        yield storage
+    finally:
+        await storage.close()
+
+
+async def test_starts_that_send_to_a_held_run_delay_no_other_start_or_send(database: str) -> None:
+    async with opened(database) as storage:
+        [held] = await storage.start([a_run(key="held")])
+        async with all_rows_held(database):
+            [other] = await storage.start([a_run()])
+            calls = [
+                asyncio.create_task(storage.start_or_send(a_run(key="held"), [a_signal(held.id)])) for _ in range(MANY)
+            ]
+            async with asyncio.timeout(PATIENCE):
+                # Their key is there already: these wait for no run.
+                replies = await asyncio.gather(*(storage.start([a_run(key="held")]) for _ in range(MANY)))
+                assert {reply.id for [reply] in replies} == {held.id}
+                assert await storage.send([a_signal(other.id)]) == [Sent.SENT]
+            assert not any(call.done() for call in calls)
+        answers = await asyncio.wait_for(asyncio.gather(*calls), PATIENCE)
+        assert [(reply.id, reply.created, sent) for reply, sent in answers] == [(held.id, False, [Sent.SENT])] * MANY
+
+
+async def test_starts_under_a_parent_that_somebody_holds_delay_no_other_start(database: str) -> None:
+    async with opened(database) as storage:
+        [parent] = await storage.start([a_run()])
+        async with all_rows_held(database):
+            below = [a_run(parent_id=parent.id, root_id=parent.id, depth=1) for _ in range(MANY)]
+            calls = [asyncio.create_task(storage.start([child])) for child in below]
+            async with asyncio.timeout(PATIENCE):
+                [other] = await storage.start([a_run()])
+            assert other.created
+            assert not any(call.done() for call in calls)
+        replies = await asyncio.wait_for(asyncio.gather(*calls), PATIENCE)
+        assert all(reply.created for [reply] in replies)
+
+
+async def test_a_crowd_that_waits_for_one_run_delays_sends_to_others_by_moments(database: str) -> None:
+    async with opened(database) as storage:
+        [held] = await storage.start([a_run()])
+        async with all_rows_held(database):
+            [other] = await storage.start([a_run()])
+            crowd = [asyncio.create_task(storage.send([a_signal(held.id)])) for _ in range(CROWD)]
+            await asyncio.sleep(0)  # they stand in line now
+            async with asyncio.timeout(PATIENCE):
+                # The first comes after all of the crowd have tried once, the second beside those that try again.
+                assert await storage.send([a_signal(other.id)]) == [Sent.SENT]
+            async with asyncio.timeout(PATIENCE / 4):
+                assert await storage.send([a_signal(other.id)]) == [Sent.SENT]
+        await asyncio.wait_for(asyncio.gather(*crowd), PATIENCE)

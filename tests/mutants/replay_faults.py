@@ -378,6 +378,23 @@ REPLAY_FAULTS = (
         ("    if yielded.owner is not owner:\n", "    if yielded.owner is None:\n"),
         by=("misuse",),
     ),
+    _fault(
+        "judged-again",
+        "DESIGN 5.6: a call that is on record is judged by what its function takes today",
+        "prepare.py",
+        ('        return self._recorder.patched(f"{command!r} refused", branch.place)\n', "        return True\n"),
+        by=("not_judged_again",),
+    ),
+    _fault(
+        "refused-and-forgotten",
+        "DESIGN 5.6: a call that was refused, and the error caught, is asked for by replay",
+        "prepare.py",
+        (
+            '        return self._recorder.patched(f"{command!r} refused", branch.place)\n',
+            "        return self._recorder.recording\n",
+        ),
+        by=("not_judged_again",),
+    ),
     # --- 16: retry and fork -------------------------------------------------------------------------------------------
     _fault(
         "cut-too-late",

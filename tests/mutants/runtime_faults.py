@@ -50,7 +50,7 @@ RUNTIME_FAULTS = (
     _fault(
         "resumed-for-another",
         "rule 9: a kept generator goes on though another worker has had the run since",
-        "shift.py",
+        "taking.py",
         ("        if kept is not None and claimed.resumed:\n", "        if kept is not None:\n"),
         by=("runtime/test_resuming.py",),
     ),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from runnerq.errors import DepthExceeded
+from runnerq.errors import DepthExceeded, RunFailed
 from runnerq.persistence.records import Priority, RunFilter, Status
 from runnerq.retry import RetryPolicy
 from runnerq.runtime.current import current
@@ -15,7 +15,7 @@ from runnerq.runtime.worker import Worker
 from runnerq.workflow.commands import Flow
 from runnerq.workflow.context import Context
 from runnerq.workflow.declare import activity, workflow
-from tests.runtime.stage import SOON, Gate, Stage
+from tests.runtime.stage import SOON, Gate, Stage, Tapped, soon
 
 AT_ONCE_AGAIN = RetryPolicy(max_attempts=3, base=0)
 
@@ -151,3 +151,69 @@ async def test_a_spawned_run_is_a_child_or_if_detached_a_root_of_its_own(plain_s
     assert info.parent_id == (None if detached else run.id)
     assert info.root_id == (started.id if detached else run.id)
     assert (info.queue, info.priority) == (plain_stage.queue, Priority.LOW)
+
+
+async def test_children_started_side_by_side_are_numbered_in_the_order_of_their_calls(memory: Stage) -> None:
+    """And not in that in which the database answers, which may be another at the next attempt."""
+
+    class Turned(Tapped):
+        """Who asks first for a name is answered last, the first time."""
+
+        asked = 0
+
+        async def definitions(self, name: str | None = None) -> Any:
+            self.asked += 1
+            if self.asked == 1:
+                await soon(lambda: self.asked >= 3)
+            return await self._storage.definitions(name)
+
+    started: list[list[str]] = []
+
+    @activity(retry=AT_ONCE_AGAIN)
+    async def fan_out() -> list[Any]:
+        client = current().client
+        one, two, many = await asyncio.gather(
+            client.start("leaf", 1),
+            client.start("leaf", 2),
+            client.start_many("leaf", ((number,) for number in range(3, 5))),
+        )
+        last = await client.start("leaf", 5)
+        runs = [one, two, *many, last]
+        started.append([run.id for run in runs])
+        if len(started) == 1:
+            raise ValueError("once")
+        return [await run.result(timeout=SOON) for run in runs]
+
+    stage = memory.on(Turned(memory.storage))
+    async with stage.serving(fan_out, leaf) as client:
+        assert await (await client.start(fan_out)).result(timeout=SOON) == [1, 2, 3, 4, 5]
+    assert started[0] == started[1]
+
+
+async def test_a_bulk_of_children_may_have_keys_of_its_own(memory: Stage) -> None:
+    @activity
+    async def fan_out() -> list[str | None]:
+        client = current().client
+        many = await client.start_many(leaf, [(1,), (2,)], keys=["a", "b"])
+        one = await client.start(leaf, 3)
+        return [(await run.info()).key for run in [*many, one]]
+
+    async with memory.serving(fan_out, leaf) as client:
+        run = await client.start(fan_out)
+        assert await run.result(timeout=SOON) == ["a", "b", f"{run.id}:1::activity:fan_out:3"]
+
+
+async def test_a_detached_run_whose_key_is_taken_is_a_failed_run_of_its_own(plain_stage: Stage) -> None:
+    key = f"key-{plain_stage.queue}"
+
+    @workflow
+    def order(ctx: Context) -> Flow[str]:
+        handle = yield from ctx.options(detached=True, key=key).spawn(leaf, 3)
+        return handle.id
+
+    async with plain_stage.serving(order, leaf) as client:
+        holder = await client.options(key=key).start(leaf, 1)
+        run_id = await (await client.start(order)).result(timeout=SOON)
+        assert run_id != holder.id
+        with pytest.raises(RunFailed, match="KeyTaken"):
+            await client.handle(run_id).result(timeout=SOON)

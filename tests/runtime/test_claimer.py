@@ -489,6 +489,21 @@ async def test_while_there_is_more_the_next_claim_is_out_before_the_last_ones_ru
 
 
 @in_virtual_time
+async def test_nothing_is_given_back_while_the_next_claim_is_out() -> None:
+    async with a_shop(slots=8) as shop:
+        out = await shop.counter.next()
+        await asyncio.sleep(5)  # a giving back is long due
+        shop.free += 4
+        out.answer(runs=8)
+        ahead = await shop.counter.next()
+        await settle()
+        assert shop.counter.releases == [], "what the claim that is out brings is not held yet"
+        ahead.answer(runs=0)
+        await settle()
+        assert len(shop.counter.releases) == 1
+
+
+@in_virtual_time
 async def test_a_claimer_that_ends_begins_what_it_had_taken() -> None:
     shop = Shop(8, 5)
     running = asyncio.create_task(shop.claimer.run())

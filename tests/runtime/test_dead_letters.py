@@ -13,11 +13,13 @@ from runnerq.clock import ManualClock
 from runnerq.errors import ConfigurationError, NonRetryableError, RunFailed, StorageUnavailable
 from runnerq.ids import new_token
 from runnerq.persistence.memory import MemoryStorage
-from runnerq.persistence.records import Claimed, End, Renew, RunFilter, Status, Turn, Verdict, WorkerRow
+from runnerq.persistence.records import Claimed, End, Reaped, Renew, RunFilter, Status, Turn, Verdict, WorkerRow
 from runnerq.retry import RetryPolicy
+from runnerq.runtime.apart import Apart
 from runnerq.runtime.dead_letters import DeadLetter, hook_in
 from runnerq.runtime.registry import Registry
 from runnerq.runtime.worker import Worker
+from runnerq.runtime.writer import Writer
 from runnerq.serialization.codec import Codec
 from runnerq.workflow.commands import Flow
 from runnerq.workflow.context import Context
@@ -452,3 +454,24 @@ def test_a_dead_letter_reads_back_as_it_was_written() -> None:
     letter = DeadLetter(run_id="r", name="n", input=[1, {"a": None}], error=None, attempts=3, reason="attempts")
     codec = Codec()
     assert codec.decode(codec.encode(letter, "it"), DeadLetter, "it") == letter
+
+
+async def test_of_runs_that_crash_again_and_again_none_is_ended_where_one_cannot_be_read(memory: Stage) -> None:
+    class Half(Tapped):
+        read = 0
+
+        async def run(self, run_id: str) -> Any:
+            self.read += 1
+            if self.read == 2:
+                raise StorageUnavailable("no answer")
+            return await self._storage.run(run_id)
+
+    half = Half(memory.storage)
+    runs = [await memory.client.start(hooked(Told().alert), "Ada") for _ in range(2)]
+    apart = Apart(half, Writer(half, 1, pytest.fail), Codec())
+    reaped = [Reaped(run_id=run.id, crashes=5, token=7) for run in runs]
+    with pytest.raises(StorageUnavailable):
+        await apart.end_crash_loops(reaped)
+    assert list(apart.tokens) == []
+    await apart.end_crash_loops(reaped)
+    assert list(apart.tokens) == [7]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 
+from runnerq.errors import StorageUnavailable
 from runnerq.persistence.records import Back, Status
 from runnerq.workflow.commands import Flow
 from runnerq.workflow.context import Context
 from runnerq.workflow.declare import activity, workflow
 from tests.runtime.stage import SOON, Gate, Stage, Tapped, soon
+from tests.runtime.test_leases import haunt
 
 
 async def test_a_step_that_waited_for_a_place_is_not_begun_when_one_becomes_free(stage: Stage) -> None:
@@ -71,3 +73,56 @@ async def test_a_sync_activity_that_waited_for_a_thread_is_given_back_and_burns_
         assert [await run.result(timeout=SOON) for run in runs] == [0, 1, 2]
     assert len(began) == 3
     assert not any(turn.attempts for turn in tapped.turns)
+
+
+async def test_a_worker_that_is_fenced_while_it_drains_cancels_what_it_runs_and_ends_at_once(memory: Stage) -> None:
+    """Another worker may do the same by now, and the grace may be an hour."""
+    gate, heard = Gate(), []
+
+    @activity
+    async def work() -> None:
+        try:
+            await gate.pass_through()
+        except asyncio.CancelledError:
+            heard.append("cancelled")
+            raise
+
+    @workflow
+    def order(ctx: Context) -> Flow[None]:
+        yield from ctx.step(work)
+
+    tapped = Tapped(memory.storage)
+    worker = memory.on(tapped).worker(order, lease=0.4, beat=0.05, shutdown_grace=3600)
+    running = asyncio.create_task(worker.run())
+    await memory.client.start(order)
+    await gate.somebody()
+    stopping = asyncio.create_task(worker.stop())
+    await asyncio.sleep(0)
+
+    def no_answer() -> None:
+        raise StorageUnavailable("no answer")
+
+    tapped.beaten = no_answer
+    async with asyncio.timeout(SOON):
+        await asyncio.gather(stopping, running)
+    assert heard == ["cancelled"]
+
+
+async def test_what_was_claimed_and_is_not_begun_when_the_worker_stops_goes_back_with_its_slot(memory: Stage) -> None:
+    ran: list[int] = []
+
+    @activity(name="late")
+    async def work() -> None:
+        ran.append(1)
+
+    elsewhere = Stage(memory.storage)
+    async with memory.worker(work) as worker:
+        shift = worker._shift
+        assert shift is not None
+        await elsewhere.client.start(work)
+        begin = shift._taking.take(await haunt(elsewhere, "late", lease=60))
+        assert len(shift._slots._taken) == 1
+        shift._taking.stop()
+        begin()
+        assert (len(shift._slots._taken), len(shift._held), len(shift._apart.tokens)) == (0, 0, 1)
+    assert ran == []

@@ -190,6 +190,35 @@ async def test_after_an_error_it_asks_the_same_heart_again() -> None:
 
 
 @in_virtual_time
+async def test_it_is_sure_of_its_runs_only_while_nobody_can_have_taken_it_for_gone() -> None:
+    async def away_from_three_on() -> Pulse:
+        return await (away() if 3 <= chest.loop.time() < 9 else alive())
+
+    chest = Chest(away_from_three_on)
+    beating = asyncio.create_task(chest.heart._beat_on())
+    sure = []
+    for half in range(22):
+        await asyncio.sleep(half / 2 - chest.loop.time())
+        sure.append(chest.heart.surely_holds())
+    assert chest.heart.holds(), "its lease is far from its end"
+    # The last good beat was sent at 2 s; from 5 s on the others may take it for gone, until it has beaten again.
+    assert sure == [at / 2 < 4.5 or at / 2 >= 9.5 for at in range(22)]
+    beating.cancel()
+    await asyncio.wait([beating])
+
+
+@in_virtual_time
+async def test_a_beat_that_failed_is_tried_again_soon_and_then_less_and_less_soon() -> None:
+    async def away_from_three_on() -> Pulse:
+        return await (away() if chest.loop.time() >= 3 else alive())
+
+    chest = Chest(away_from_three_on)
+    await chest.beat_for(8)
+    tries = [round(at - 3, 1) for at in chest.line.beats if at >= 3]
+    assert tries == [0.0, 0.1, 0.3, 0.7, 1.5, 2.5, 3.5, 4.5]
+
+
+@in_virtual_time
 async def test_good_beats_are_counted_anew_after_a_failure_and_after_a_gap() -> None:
     counts: list[int] = []
 
@@ -428,3 +457,18 @@ async def test_the_lease_holds_until_a_margin_before_its_end_and_anew_with_each_
     await other.beat_for(30.5)
     await asyncio.sleep(54)
     assert other.heart.holds()
+
+
+@in_virtual_time
+async def test_nothing_holds_any_more_from_the_moment_that_it_learns_of_its_end() -> None:
+    """What lies before the fence in a busy event loop must begin nothing."""
+
+    async def reaped() -> Pulse:
+        return REAPED
+
+    chest = Chest(reaped, lease=60)
+    await chest.heart._beat(0.0)
+    assert chest.fences == []
+    assert not chest.heart.holds()
+    await settle()
+    assert [reason for reason, _ in chest.fences] == ["reaped"]

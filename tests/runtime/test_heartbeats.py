@@ -14,11 +14,12 @@ from runnerq.retry import RetryPolicy
 from runnerq.runtime.current import current
 from runnerq.runtime.heartbeats import AT_ONCE, Heartbeats
 from runnerq.serialization.codec import Codec
-from runnerq.workflow.commands import Flow
+from runnerq.workflow.commands import Flow, Signal
 from runnerq.workflow.context import Context
 from runnerq.workflow.declare import activity, workflow
 from tests.runtime.stage import SOON, Gate, Stage, Tapped, soon
 
+GO: Signal[str] = Signal("go", str)
 AT_ONCE_AGAIN = RetryPolicy(max_attempts=3, base=0)
 
 
@@ -78,6 +79,22 @@ def test_words_that_are_longer_than_a_beat_carries_go_by_themselves() -> None:
     beats.say(words("x" * (AT_ONCE + 1)))
     beats.say(words("short", position="2"))
     assert [len(beats.take()), len(beats.take())] == [1, 1]
+
+
+def test_at_no_moment_is_what_was_said_neither_new_nor_on_its_way() -> None:
+    """Whoever waits for the last words of a worker asks without the lock."""
+    beats = Heartbeats(Codec())
+    seen: list[bool] = []
+
+    class Watched(dict[Any, Any]):
+        def __delitem__(self, key: Any) -> None:
+            super().__delitem__(key)
+            seen.append(beats.waiting)
+
+    beats._new = Watched()
+    beats.say(words("1"))
+    assert [each.text for each in beats.take()] == ["1"]
+    assert seen == [True]
 
 
 # --- through a worker -------------------------------------------------------------------------------------------------
@@ -355,3 +372,37 @@ async def wait_until(look: Any, wanted: Any) -> None:
     async with asyncio.timeout(SOON):
         while await look() != wanted:
             await asyncio.sleep(0.005)
+
+
+async def test_what_the_loser_of_a_race_says_until_it_is_cancelled_is_kept_nowhere(memory: Stage) -> None:
+    @activity
+    async def speaks() -> None:
+        while True:
+            current().heartbeat("still here")
+            await asyncio.sleep(0)
+
+    @activity
+    async def wins() -> str:
+        return "won"
+
+    @workflow
+    def order(ctx: Context) -> Flow[int]:
+        winner = yield from ctx.race(ctx.step(speaks), ctx.step(wins))
+        yield from ctx.signal(GO)
+        return winner.index
+
+    tapped = Tapped(memory.storage)
+
+    async def a_while(_: Any) -> None:
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+    tapped.before = a_while
+    stage = memory.on(tapped)
+    async with stage.worker(order) as worker:
+        run = await stage.client.start(order)
+        await run.reached(Status.WAITING, timeout=SOON)
+        assert worker._shift is not None
+        assert worker._shift.beats._spoken == set()
+        await run.send(GO, "on")
+        assert await run.result(timeout=SOON) == 1

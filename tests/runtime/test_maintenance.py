@@ -13,7 +13,7 @@ import pytest
 
 from runnerq.errors import ConfigurationError, StorageUnavailable
 from runnerq.persistence.records import Definition, Reaped, Retained
-from runnerq.runtime.maintenance import Reaper
+from runnerq.runtime.maintenance import GOOD_BEATS, Reaper
 from runnerq.runtime.retention import Retention
 from runnerq.runtime.timers import Timers
 from runnerq.runtime.upkeep import Adopter, DueWaker, Purger, Retainer, Sweeper, Unblocker
@@ -108,7 +108,7 @@ async def test_each_loop_looks_at_its_interval_with_jitter() -> None:
         lambda yard: Adopter(yard, definitions=[], interval=1.0, timers=_loop()),
         lambda yard: Purger(yard, interval=1.0, timers=_loop(), batch=100),
         lambda yard: Retainer(yard, retention=Retention(completed=9, interval=1), timers=_loop()),
-        lambda yard: a_reaper(yard, [2], [], []),
+        lambda yard: a_reaper(yard, [GOOD_BEATS], [], []),
     ):
         yard = Yard()
         async with turning(make(yard).run()):
@@ -126,7 +126,7 @@ async def test_a_full_batch_is_followed_by_another_look_at_once() -> None:
         lambda yard: Unblocker(yard, build="b", served=["w@1"], interval=100, timers=_loop(), batch=10),
         lambda yard: Adopter(yard, definitions=[], interval=100, timers=_loop(), batch=10),
         lambda yard: Retainer(yard, retention=Retention(failed=9), timers=_loop(), batch=10),
-        lambda yard: a_reaper(yard, [2], [], []),
+        lambda yard: a_reaper(yard, [GOOD_BEATS], [], []),
     ):
         yard = Yard(work=25)
         async with turning(make(yard).run()):
@@ -167,12 +167,12 @@ async def test_it_takes_up_blocked_runs_of_what_it_serves_for_its_build() -> Non
 
 
 @in_virtual_time
-async def test_it_judges_nobody_before_two_good_beats_of_its_own() -> None:
-    yard, beats = Yard(work=3), [1]
+async def test_it_judges_nobody_before_several_good_beats_of_its_own() -> None:
+    yard, beats = Yard(work=3), [GOOD_BEATS - 1]
     async with turning(a_reaper(yard, beats, [], []).run()):
         await asyncio.sleep(10)
         assert yard.looks == []
-        beats[0] = 2
+        beats[0] = GOOD_BEATS
         await asyncio.sleep(2)
         assert yard.work == 0
         beats[0] = 0
@@ -189,7 +189,7 @@ async def test_every_reaping_has_a_token_of_its_own_that_is_known_while_it_is_ou
             return await super().reap(worker_id, token, limit)
 
     yard = Watched()
-    reaper = a_reaper(yard, [2], [], [])
+    reaper = a_reaper(yard, [GOOD_BEATS], [], [])
     async with turning(reaper.run()):
         await asyncio.sleep(10)
     tokens = {token for _, token, _ in yard.calls}
@@ -206,7 +206,7 @@ async def test_runs_that_crash_again_and_again_are_handed_over_while_their_token
     async def end(capped: Sequence[Reaped]) -> None:
         known.extend(run.run_id == "c" and run.token == reaper.under_way for run in capped)
 
-    reaper = Reaper(yard, worker_id=7, good_beats=lambda: 2, capped=end, fail=lambda _: None, timers=_loop())
+    reaper = Reaper(yard, worker_id=7, good_beats=lambda: GOOD_BEATS, capped=end, fail=lambda _: None, timers=_loop())
     async with turning(reaper.run()):
         await asyncio.sleep(3)
     assert known == [True]
@@ -221,7 +221,8 @@ async def test_a_reaper_whose_callback_raises_says_so_and_goes_on() -> None:
     async def broken(_: Sequence[Reaped]) -> None:
         raise ValueError("a bug")
 
-    reaper = Reaper(yard, worker_id=7, good_beats=lambda: 2, capped=broken, fail=failures.append, timers=_loop())
+    good = GOOD_BEATS
+    reaper = Reaper(yard, worker_id=7, good_beats=lambda: good, capped=broken, fail=failures.append, timers=_loop())
     async with turning(reaper.run()):
         await asyncio.sleep(5)
     assert [type(failure) for failure in failures] == [ValueError]

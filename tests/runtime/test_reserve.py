@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
-from runnerq.persistence.records import Status
+from runnerq.persistence.records import Back, Status, Turn, Verdict
+from runnerq.retry import RetryPolicy
 from runnerq.workflow.commands import Flow
 from runnerq.workflow.context import Context
 from runnerq.workflow.declare import activity, workflow
@@ -113,3 +115,32 @@ async def test_a_parent_and_its_children_on_one_queue_finish_in_a_worker_of_one_
     async with stage.serving(outer, inner, double, max_workers=1) as client:
         run = await client.start(outer)
         assert await run.result(timeout=SOON) == [0, 2, 4]
+
+
+async def test_a_run_claimed_again_before_its_worker_knows_that_it_let_go_takes_no_slot_for_ever(memory: Stage) -> None:
+    """The reply of the commit that gives it back is slower than the claim that brings it again."""
+    begun: list[int] = []
+
+    @activity(retry=RetryPolicy(max_attempts=2, base=0))
+    async def other(number: int) -> int:
+        begun.append(number)
+        if begun.count(number) == 1:
+            raise ValueError
+        return number
+
+    @activity
+    async def named() -> None: ...
+
+    tapped = Tapped(memory.storage)
+
+    async def until_claimed_again(turns: Sequence[Turn], _: list[Verdict]) -> None:
+        for turn in turns:
+            if isinstance(turn.move, Back):
+                await soon(lambda turn=turn: tapped.claimed(turn.run_id) == 2)  # type: ignore[misc]
+
+    tapped.after = until_claimed_again
+    async with memory.on(tapped).serving(other, named, max_workers=3, reserve=(1, [named])) as client:
+        # Two slots are for the others: with one lost each time, nobody takes up the third.
+        for number in range(4):
+            assert await (await client.start(other, number)).result(timeout=SOON) == number
+    assert sorted(begun) == sorted([*range(4), *range(4)])

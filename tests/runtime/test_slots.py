@@ -117,6 +117,8 @@ def test_at_no_time_do_the_others_hold_more_than_their_share() -> None:
         ((2, ["letter"]), "reserve= names 'letter', which is not registered"),
         ((2, "mail"), "a list of functions"),
         ((2, mail), "a list of functions"),
+        (5, "a list of functions"),
+        ((5,), "a list of functions"),
     ],
 )
 def test_a_reserve_that_leaves_somebody_nothing_or_names_nobody_is_refused(reserve: Any, why: str) -> None:
@@ -133,3 +135,16 @@ def test_a_reserve_for_all_that_is_served_keeps_nobody_from_anything() -> None:
     assert kept_for((10, [mail, "report", clean]), REGISTRY, SERVED, 10) is None
     assert kept_for(None, REGISTRY, SERVED, 10) is None
     assert kept_for((9, ["nightly.clean"]), REGISTRY, SERVED, 10) == Kept(9, frozenset({"nightly.clean"}))
+
+
+def test_a_run_that_takes_a_slot_again_holds_one_and_not_two() -> None:
+    some = slots(3, 1, "mail")
+    some.take("a", "report")
+    some.take("a", "report")
+    some.give("a")
+    assert some.free() == 2
+    for number in range(2):
+        some.take(f"other{number}", "report")
+    assert some.narrow is False
+    some.pairs()
+    assert some.narrow

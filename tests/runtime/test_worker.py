@@ -55,6 +55,7 @@ def greet(ctx: Context, name: str) -> Flow[str]:
         {"poll_interval": 0},
         {"lease": "soon"},
         {"only": ["nobody"]},
+        {"retention": 60},
         {"only": [other]},
     ],
     ids=lambda given: str(given).partition(" at 0x")[0],
@@ -273,7 +274,7 @@ async def test_an_orderly_stop_lets_running_steps_end_and_keeps_their_answers(pl
         stopping = asyncio.create_task(worker.stop())
         shift = worker._shift
         assert shift is not None
-        await soon(lambda: shift._stopping and shift.claimer._ended.is_set())
+        await soon(lambda: shift._taking._stopping and shift.claimer._ended.is_set())
         await asyncio.sleep(0)
         # Nothing new is claimed while it drains.
         second = await plain_stage.client.start(order)

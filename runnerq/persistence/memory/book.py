@@ -200,12 +200,12 @@ class Book:
         if outcome.status != "completed" or parent.needs <= 0:
             self.make_ready(parent, now)
 
-    def shown(self, run_id: str, now: datetime) -> Status:
-        """The status that a reader sees."""
+    def shown(self, run_id: str) -> Status:
+        """The status that a reader sees. What is due is shown as it was until it is woken."""
         row = self.open.get(run_id)
         if row is None:
             return Status(self.outcomes[run_id].status)
-        if row.state == "pending" and row.due_at is not None and row.due_at > now:
+        if row.state == "pending" and row.due_at is not None:
             return Status.SCHEDULED if self.runs[run_id].started_at is None else Status.RETRYING
         return Status(row.state)
 

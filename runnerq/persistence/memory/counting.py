@@ -31,9 +31,9 @@ from runnerq.persistence.records import (
 _REMEMBERED = timedelta(days=1)
 
 
-def aggregate(book: Book, where: RunFilter, by: GroupBy, cap: int, now: datetime) -> Aggregate:
+def aggregate(book: Book, where: RunFilter, by: GroupBy, cap: int) -> Aggregate:
     """The newest ``cap`` runs that fit, counted by a value."""
-    found = reading.list_runs(book, where, cap + 1, None, now)
+    found = reading.list_runs(book, where, cap + 1, None)
     counted = Counter(_value(record, by) for record in found[:cap])
     groups = (Group(value=value, count=count) for value, count in counted.items())
     return Aggregate(groups=in_order(groups, by), capped=len(found) > cap)
@@ -62,7 +62,7 @@ def stats(book: Book, now: datetime) -> Stats:
     alike: dict[tuple[str, str, int, int, Status], list[Open]] = {}
     for row in book.open.values():
         new = book.runs[row.run_id].new
-        key = (new.queue, new.name, new.version, new.priority, book.shown(row.run_id, now))
+        key = (new.queue, new.name, new.version, new.priority, book.shown(row.run_id))
         alike.setdefault(key, []).append(row)
     depths = tuple(
         Depth(

@@ -129,7 +129,7 @@ def journal(book: Book, run_id: str, generation: int | None) -> Journal | None:
     )
 
 
-def record(book: Book, run_id: str, now: datetime) -> RunRecord:
+def record(book: Book, run_id: str) -> RunRecord:
     """The run as it stands."""
     run = book.runs[run_id]
     new = run.new
@@ -144,7 +144,7 @@ def record(book: Book, run_id: str, now: datetime) -> RunRecord:
         version=new.version,
         queue=new.queue,
         priority=new.priority,
-        status=book.shown(run_id, now),
+        status=book.shown(run_id),
         created_at=run.created_at,
         root_id=run.root_id,
         parent_id=new.parent_id,
@@ -170,30 +170,30 @@ def record(book: Book, run_id: str, now: datetime) -> RunRecord:
     )
 
 
-def list_runs(book: Book, where: RunFilter, limit: int, before: str | None, now: datetime) -> list[RunRecord]:
+def list_runs(book: Book, where: RunFilter, limit: int, before: str | None) -> list[RunRecord]:
     """Newest first."""
     found: list[RunRecord] = []
     for run_id in sorted(book.runs, reverse=True):
         if len(found) == limit:
             break
-        if (before is None or run_id < before) and _matches(book, run_id, where, now):
-            found.append(record(book, run_id, now))
+        if (before is None or run_id < before) and _matches(book, run_id, where):
+            found.append(record(book, run_id))
     return found
 
 
-def open_runs(book: Book, names: frozenset[str], limit: int, after: str | None, now: datetime) -> list[RunRecord]:
+def open_runs(book: Book, names: frozenset[str], limit: int, after: str | None) -> list[RunRecord]:
     """Workflow runs of these names, oldest first."""
     news = (book.runs[run_id].new for run_id in sorted(book.open) if after is None or run_id > after)
     wanted = (new.id for new in news if new.kind == "workflow" and new.name in names)
-    return [record(book, run_id, now) for run_id in islice(wanted, limit)]
+    return [record(book, run_id) for run_id in islice(wanted, limit)]
 
 
-def _matches(book: Book, run_id: str, where: RunFilter, now: datetime) -> bool:
+def _matches(book: Book, run_id: str, where: RunFilter) -> bool:
     run = book.runs[run_id]
     new = run.new
     statuses = (where.status,) if isinstance(where.status, str) else where.status
     return (
-        (statuses is None or book.shown(run_id, now) in statuses)
+        (statuses is None or book.shown(run_id) in statuses)
         and (where.workflow is None or new.name == where.workflow)
         and (where.queue is None or new.queue == where.queue)
         and (where.key_prefix is None or (new.key is not None and new.key.startswith(where.key_prefix)))

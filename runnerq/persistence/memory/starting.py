@@ -10,7 +10,7 @@ import msgspec
 from runnerq.errors import KeyTaken
 from runnerq.persistence.memory.book import Book, Box, Open, Run, rank
 from runnerq.persistence.records import NewRun, Outcome, StartReply
-from runnerq.workflow.given import FARTHEST
+from runnerq.workflow.given import EARLIEST, FARTHEST
 
 _FAILED = frozenset({"failed", "dead_letter", "cancelled"})
 _REFUSING = frozenset({"no_reuse", "allow_reuse_on_failure"})
@@ -61,8 +61,8 @@ def _create(book: Book, new: NewRun, now: datetime) -> None:
     if new.due_in is not None:
         due_at = now + timedelta(seconds=min(new.due_in, 1e11))
     if due_at is not None:
-        # One run past the last year that a datetime holds would stop whoever reckons with it.
-        due_at = min(due_at, FARTHEST)
+        # One run outside of the years that a datetime holds would stop whoever reckons with it.
+        due_at = max(EARLIEST, min(due_at, FARTHEST))
     book.runs[new.id] = Run(new=new, created_at=now, root_id=new.root_id or new.id)
     book.note("started", now, new.id)
     row = Open(run_id=new.id, state="pending", rank=rank(new.priority, due_at or now), due_at=due_at)

@@ -223,8 +223,8 @@ class MemoryStorage:
             return list(reading.outcomes(book, run_ids))
 
     async def run(self, run_id: str) -> RunRecord | None:
-        with self._reading() as (book, now):
-            return reading.record(book, run_id, now) if run_id in book.runs else None
+        with self._reading() as (book, _):
+            return reading.record(book, run_id) if run_id in book.runs else None
 
     async def by_key(self, name: str, key: str) -> str | None:
         with self._reading() as (book, _):
@@ -247,24 +247,24 @@ class MemoryStorage:
             return list(reading.signals(book, run_id)) if run_id in book.boxes else []
 
     async def list_runs(self, where: RunFilter, limit: int, before: str | None) -> list[RunRecord]:
-        with self._reading() as (book, now):
-            return reading.list_runs(book, where, limit, before, now)
+        with self._reading() as (book, _):
+            return reading.list_runs(book, where, limit, before)
 
     async def open_runs(self, names: Sequence[str], limit: int, after: str | None) -> list[RunRecord]:
-        with self._reading() as (book, now):
-            return reading.open_runs(book, frozenset(names), limit, after, now)
+        with self._reading() as (book, _):
+            return reading.open_runs(book, frozenset(names), limit, after)
 
     async def definitions(self, name: str | None = None) -> list[Definition]:
         with self._reading() as (book, now):
             return counting.definitions(book, name, now)
 
     async def count_runs(self, where: RunFilter, cap: int) -> int:
-        with self._reading() as (book, now):
-            return len(reading.list_runs(book, where, cap, None, now))
+        with self._reading() as (book, _):
+            return len(reading.list_runs(book, where, cap, None))
 
     async def aggregate(self, where: RunFilter, by: GroupBy, cap: int) -> Aggregate:
-        with self._reading() as (book, now):
-            return counting.aggregate(book, where, by, cap, now)
+        with self._reading() as (book, _):
+            return counting.aggregate(book, where, by, cap)
 
     async def stats(self) -> Stats:
         with self._reading() as (book, now):

@@ -11,9 +11,9 @@ import msgspec
 
 from runnerq.persistence.memory.book import Book, Open, Worker
 from runnerq.persistence.memory.sending import cancel
-from runnerq.persistence.records import CRASH_CAP, Arrival, Attempt, Details, Load, Pulse, Reaped
+from runnerq.persistence.records import CRASH_CAP, VISIBLY_GONE, Arrival, Attempt, Details, Load, Pulse, Reaped
 
-VISIBLY_GONE = timedelta(seconds=3)
+_VISIBLY_GONE = timedelta(seconds=VISIBLY_GONE)
 """How long a worker whose beat's connection is gone may still be silent."""
 
 _JITTER = 0.1
@@ -106,7 +106,7 @@ def _backoff(row: Open) -> timedelta:
 
 def _gone(worker: Worker, now: datetime) -> bool:
     silent = now - worker.beat_at
-    return silent > timedelta(seconds=worker.row.lease) or (worker.connected is False and silent > VISIBLY_GONE)
+    return silent > timedelta(seconds=worker.row.lease) or (worker.connected is False and silent > _VISIBLY_GONE)
 
 
 def release(book: Book, worker_id: int, held: Collection[int]) -> int:

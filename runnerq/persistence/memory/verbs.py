@@ -9,7 +9,7 @@ import msgspec
 
 from runnerq.persistence.memory.book import Book, Open, rank
 from runnerq.persistence.records import HEAD_START, Changed, Definition
-from runnerq.workflow.given import FARTHEST
+from runnerq.workflow.given import EARLIEST, FARTHEST
 
 
 def run_now(book: Book, run_id: str, now: datetime) -> Changed:
@@ -37,7 +37,7 @@ def reschedule(book: Book, run_id: str, at: datetime, now: datetime) -> Changed:
     # A cancel that was requested must not wait.
     if row.state != "pending" or row.cancel is not None:
         return Changed.REFUSED
-    wanted = min(at, FARTHEST)
+    wanted = max(EARLIEST, min(at, FARTHEST))
     new_rank = rank(book.runs[run_id].new.priority, wanted)
     due_at = wanted if wanted > now else None
     if (row.due_at, row.rank) == (due_at, new_rank):

@@ -3,9 +3,11 @@
 Rules
 - Pools by what a statement may wait for, so that one kind never waits for another. ``prompt`` and ``turns`` wait for no
   lock, and give a silent connection up soon. ``patient`` may wait for a run's row, for as long as somebody holds it;
-  it is waited for in short pieces, and between them the connection is somebody else's. ``durable`` is for what waits at
-  most for others of our own. ``quick`` has synchronous_commit off, for what is harmless to lose: claims and wake-ups;
-  ``fresh`` plans each statement for what it is given, for people's filters.
+  it is tried for a moment, and again after a pause, in which nothing is locked and the connection is somebody else's.
+  Who tries again never has more than half of its connections. ``durable`` is for what waits at most for others of our
+  own, none of which holds a lock while it waits for long: starts of roots, registrations, pauses. ``quick`` has
+  synchronous_commit off, for what is harmless to lose: claims and wake-ups; ``fresh`` plans each statement for what it
+  is given, for people's filters.
 - Plans do not depend on how large the tables were when they were made: they are generic, tables are probed by key, and
   the rows of a batch are joined by hash. Without that, a plan cached over empty tables makes a claim take seconds
   later.
@@ -22,8 +24,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import TypeVar
 
 import asyncpg
 
@@ -33,13 +36,17 @@ from runnerq.persistence.postgres.greeting import STEADY_PLANS, Seen, call, look
 from runnerq.persistence.postgres.lending import Connection, Lent, Pool, Record
 from runnerq.persistence.postgres.nameless import Nameless
 
+T = TypeVar("T")
+
 COMMAND_TIMEOUT = 60.0
 """Seconds after which a statement counts as unanswered; only a lock that somebody holds for so long comes near it."""
 
 PROMPT_TIMEOUT = 15.0
 """The same for what never waits for a lock: claims, and turns, which are sent again until they are answered."""
 
-_LOCK_PIECE = {"lock_timeout": "250"}
+_LOCK_PIECE = {"lock_timeout": "50"}
+"""Milliseconds of one try: as long as each of a crowd that wants one held run keeps another one waiting."""
+
 _PAUSE, _LONGEST_PAUSE = 0.05, 0.5
 """Seconds between two tries to get a lock that somebody holds."""
 
@@ -48,6 +55,7 @@ _DURABLE_CONNECTIONS = 4
 _TURN_CONNECTIONS = 2
 _PROMPT_CONNECTIONS = 4
 _PATIENT_CONNECTIONS = 4
+_TRYING_AGAIN = 2
 _UPKEEP_CONNECTIONS = 2
 _QUICK_CONNECTIONS = 2
 _FRESH_CONNECTIONS = 2
@@ -67,6 +75,7 @@ class Connections:
         self._direct_dsn = direct_dsn
         self._pooled = pooled or direct_dsn is not None
         self._connect_timeout = connect_timeout
+        self._trying_again = asyncio.Semaphore(_TRYING_AGAIN)
         self._durable: Pool | None = None
         self._prompt: Pool | None = None
         self._patient: Pool | None = None
@@ -144,18 +153,19 @@ class Connections:
 
         Raises StorageUnavailable where that lasts too long.
         """
-        until = time.monotonic() + COMMAND_TIMEOUT
-        pause = _PAUSE
-        with told():
-            while True:
-                try:
-                    return await _opened(self._patient).fetch(statement, *args)
-                except asyncpg.LockNotAvailableError:
-                    # Nothing was written. Whoever waits behind us for a connection may want another run.
-                    if time.monotonic() > until:
-                        raise
-                await asyncio.sleep(pause)
-                pause = min(pause * 2, _LONGEST_PAUSE)
+        return await self._until_had(lambda: _opened(self._patient).fetch(statement, *args))
+
+    async def in_transaction(self, work: Callable[[Lent], Awaitable[T]]) -> T:
+        """``fetch_patient`` for several statements, each of which sees what was committed before it began.
+
+        It is all done anew, in another transaction, as long as somebody holds what one of them needs.
+        """
+
+        async def within() -> T:
+            async with _opened(self._patient).transaction() as connection:
+                return await work(connection)
+
+        return await self._until_had(within)
 
     async def fetch_turns(self, statement: str, *args: object) -> Sequence[Record]:
         """``fetch`` for turns, which wait for no lock: one silent connection must not stop a worker for long."""
@@ -181,22 +191,28 @@ class Connections:
         """``fetch``, or None if it has to wait for a lock longer than a moment; then nothing was written."""
         with told():
             try:
-                async with _opened(self._prompt).connection() as connection, connection.transaction():
+                async with _opened(self._prompt).transaction() as connection:
                     await connection.execute("set local lock_timeout = '200ms'")
                     return await connection.fetch(statement, *args)
             except asyncpg.LockNotAvailableError:
                 return None
 
-    @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[Lent]:
-        """Several statements in one transaction, each of which sees what was committed before it began.
-
-        They wait for a lock as long as it takes.
-        """
+    async def _until_had(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Do it as soon as nobody holds the locks that it needs; where one is not had, it has written nothing."""
+        until = time.monotonic() + COMMAND_TIMEOUT
+        pause = _PAUSE
         with told():
-            async with _opened(self._patient).connection() as connection, connection.transaction():
-                await connection.execute("set local lock_timeout = 0")
-                yield connection
+            with suppress(asyncpg.LockNotAvailableError):
+                return await work()
+            while True:
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, _LONGEST_PAUSE)
+                try:
+                    async with self._trying_again:
+                        return await work()
+                except asyncpg.LockNotAvailableError:
+                    if time.monotonic() > until:
+                        raise
 
     def _pool(self, size: int, command_timeout: float, settings: Mapping[str, str] | None = None) -> Pool:
         local = settings or {}

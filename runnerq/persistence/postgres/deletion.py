@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 
+from runnerq.persistence.postgres.lending import Lent
 from runnerq.persistence.postgres.verbs import Verbs
 from runnerq.persistence.records import Changed, Retained
 
@@ -40,7 +41,8 @@ class Deletion(Verbs):
     async def retain(self, completed: float | None, failed: float | None, limit: int) -> Retained:
         if completed is None and failed is None:
             return Retained(trees=0, more=False)
-        async with self._connections.transaction() as connection:
+
+        async def mark(connection: Lent) -> Retained:
             [found] = await connection.fetch(
                 self._statements["look_for_old"], _bounded(completed), _bounded(failed), limit, limit * _REACH
             )
@@ -48,16 +50,20 @@ class Deletion(Verbs):
             if found["run_ids"]:
                 marked = await connection.fetch(self._statements["doom_trees"], found["run_ids"])
                 trees = sum(record["changed"] == Changed.CHANGED for record in marked)
-        return Retained(trees=trees, more=found["more"])
+            return Retained(trees=trees, more=found["more"])
+
+        return await self._connections.in_transaction(mark)
 
     async def purge(self, limit: int) -> int:
         return await self._purge(limit, None)
 
     async def _doom(self, run_id: str) -> Changed:
-        async with self._connections.transaction() as connection:
+        async def mark(connection: Lent) -> Changed:
             await connection.fetch(self._statements["hold_tree"], run_id)
             [record] = await connection.fetch(self._statements["doom_trees"], [run_id])
-        return Changed(record["changed"])
+            return Changed(record["changed"])
+
+        return await self._connections.in_transaction(mark)
 
     async def _clear_away(self, root_id: str) -> None:
         """Delete a tree that is marked; or leave it to ``purge``, if somebody holds something of it for long."""
@@ -65,7 +71,7 @@ class Deletion(Verbs):
         while tries < _TRIES:
             if await self._purge(_BATCH, root_id):
                 continue
-            if not await self._connections.fetch(self._statements["read_doomed"], root_id):
+            if not await self._connections.fetch_prompt(self._statements["read_doomed"], root_id):
                 return
             tries += 1
             await asyncio.sleep(_PAUSE)

@@ -253,8 +253,8 @@ def _alike(run: NewRun) -> tuple[object, ...]:
     )
 
 
-def copying_parameters(runs: Sequence[NewRun]) -> Parameters:
-    """For start_runs.sql: runs that begin with a journal."""
+def whole_start_parameters(runs: Sequence[NewRun]) -> Parameters:
+    """For start_runs.sql: runs that begin with a journal, or have a parent."""
     rows = [(place, row) for place, run in enumerate(runs, 1) for row in run.rows]
     return [
         *start_parameters(runs),

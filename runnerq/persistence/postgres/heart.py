@@ -9,7 +9,7 @@ from itertools import chain
 
 import asyncpg
 
-from runnerq.errors import StorageRefused
+from runnerq.errors import StorageError, StorageRefused
 from runnerq.persistence.postgres.connections import Connections
 from runnerq.persistence.postgres.documents import details_parameters
 from runnerq.persistence.postgres.faults import told
@@ -91,7 +91,7 @@ class PostgresHeart:
         )
 
     async def _keep(self, connection: Lent, details: Sequence[Details]) -> tuple[str, ...]:
-        """Write the details; the runs whose row somebody holds."""
+        """Write the details; the runs whose details are to be sent again."""
         try:
             with told():
                 records = await connection.fetch(self._statements["keep_details"], *details_parameters(details))
@@ -102,6 +102,12 @@ class PostgresHeart:
             [refused] = details
             _log.warning("run %s: the details of %r are refused: %s", refused.run_id, refused.position, refusal)
             return ()
+        except StorageError as error:
+            # The beat is written. The server has answered to the details, too, so that this worker is there.
+            if connection.is_closed() or not isinstance(error.__cause__, asyncpg.PostgresError):
+                raise
+            _log.warning("the details of %d runs were not kept, and are sent again: %s", len(details), error)
+            return tuple({each.run_id for each in details})
         return tuple(record["run_id"] for record in records)
 
     async def close(self) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Protocol
 
 import asyncpg
@@ -18,15 +18,6 @@ class Record(Protocol):
     """A row, by column name."""
 
     def __getitem__(self, column: str) -> Any: ...
-
-
-class Transaction(Protocol):
-    """``async with`` it: committed on leaving, rolled back on an error."""
-
-    async def __aenter__(self) -> Any: ...
-    async def __aexit__(self, *error: object) -> Any: ...
-    async def start(self) -> None: ...
-    async def rollback(self) -> None: ...
 
 
 class Prepared(Protocol):
@@ -41,7 +32,7 @@ class Lent(Protocol):
     async def fetch(self, query: str, *args: object) -> list[Record]: ...
     async def execute(self, query: str) -> str: ...
     async def close(self, *, timeout: float | None = None) -> None: ...
-    def transaction(self) -> Transaction: ...
+    def transaction(self) -> AbstractAsyncContextManager[object]: ...
     def is_closed(self) -> bool: ...
     def terminate(self) -> None: ...
 
@@ -92,6 +83,20 @@ class Pool:
                 raise
             finally:
                 self._give_back(connection)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Lent]:
+        """Lend one for one transaction."""
+        async with self.connection() as connection:
+            try:
+                async with connection.transaction():
+                    yield connection
+            except asyncpg.PostgresError:
+                raise
+            except BaseException:
+                # Broken off in its begin it would be open still, and take in what the next one writes.
+                connection.terminate()
+                raise
 
     async def close(self, patience: float) -> None:
         """Close all; what is still lent, or does not part in time, is cut."""

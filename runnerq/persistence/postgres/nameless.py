@@ -8,14 +8,22 @@ Rules
 - What a statement takes and answers is asked once a connection, and kept on our side: to ask each time would cost
   another round trip, and the text would be parsed twice. To ask, asyncpg changes a setting of the session for a moment
   (jit); so it is asked in a transaction that is rolled back, which changes it for nobody else.
-- Settings are those of a transaction that is opened for them: three round trips in place of one.
+- Settings are those of a transaction: of one that is opened for the statement, three round trips in place of one, or of
+  the one that it stands in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 
-from runnerq.persistence.postgres.lending import Connection, Prepared, Record, Transaction
+import asyncpg
+
+from runnerq.persistence.postgres.lending import Connection, Prepared, Record
+
+_ALONE = ("begin", "rollback")
+_ASIDE = ("savepoint asked", "rollback to savepoint asked; release savepoint asked")
+"""Around the question what a statement takes: outside of a transaction, and in one."""
 
 
 class Nameless:
@@ -25,29 +33,51 @@ class Nameless:
         self._connection = connection
         self._known: dict[str, Prepared] = {}
         self._settings = "".join(f"set local {name} = {value};" for name, value in (settings or {}).items())
+        self._within = False
+        """Whether a transaction is open, which has the settings already."""
 
     async def fetch(self, query: str, *args: object) -> list[Record]:
         statement = self._known.get(query)
         if statement is None:
             statement = self._known[query] = await self._learn(query)
-        if not self._settings:
+        if self._within or not self._settings:
             return await statement.fetch(*args)
+        async with self.transaction():
+            return await statement.fetch(*args)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        """One with the settings."""
+        ended = False
+        self._within = True
         try:
             await self._connection.execute(f"begin; {self._settings}")
-            records = await statement.fetch(*args)
+            yield
             await self._connection.execute("commit")
-        except BaseException:
-            # Whoever is lent it next must not find the transaction open.
-            self._connection.terminate()
+            ended = True
+        except asyncpg.PostgresError:
+            ended = await self._roll_back()
             raise
-        return records
+        finally:
+            self._within = False
+            if not ended:
+                # Whoever is lent it next must not find the transaction open.
+                self._connection.terminate()
+
+    async def _roll_back(self) -> bool:
+        """Whether it could be; a server that hangs up with its error cannot be asked to."""
+        try:
+            await self._connection.execute("rollback")
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError):
+            return False
+        return True
 
     async def _learn(self, query: str) -> Prepared:
-        transaction = self._connection.transaction()
+        begin, end = _ASIDE if self._within else _ALONE
         try:
-            await transaction.start()
+            await self._connection.execute(begin)
             statement = await self._connection.prepare(query, name="")
-            await transaction.rollback()
+            await self._connection.execute(end)
         except BaseException:
             self._connection.terminate()
             raise
@@ -55,9 +85,6 @@ class Nameless:
 
     async def execute(self, query: str) -> str:
         return await self._connection.execute(query)
-
-    def transaction(self) -> Transaction:
-        return self._connection.transaction()
 
     async def close(self, *, timeout: float | None = None) -> None:
         await self._connection.close(timeout=timeout)

@@ -15,6 +15,7 @@ from runnerq.persistence.records import (
     Aggregate,
     BlockRecord,
     Definition,
+    Event,
     Group,
     GroupBy,
     Journal,
@@ -119,16 +120,18 @@ class Queries(Core):
             return Tail(events=(), cursor=now.text)
         cursor = tail.parsed(after, now)
         step = tail.STEP
+        events: list[Event] = []
         while True:
-            seen, until = cursor.seen, cursor.until or now.up_to(cursor.seen.xmax + step)
-            found = await self._happened(seen, until, cursor.place, limit)
-            events = tuple(rows.event(record, tail.at(record, seen, until)) for record in found)
+            seen, until = cursor.seen, cursor.next_stop(now, step)
+            found = await self._happened(seen, until, cursor.place, limit - len(events))
+            events += [rows.event(record, tail.at(record, seen, until)) for record in found]
             if len(events) == limit:
-                return Tail(events=events, cursor=events[-1].cursor)
-            if events or until == now:
-                return Tail(events=events, cursor=until.text)
+                return Tail(events=tuple(events), cursor=events[-1].cursor)
+            if until == now:
+                return Tail(events=tuple(events), cursor=until.text)
             cursor = tail.Cursor(until)
-            step *= 4
+            if len(found) < limit / 4:
+                step *= 2 if found else 16
 
     async def now(self) -> datetime:
         [record] = await self._read("read_now")
@@ -142,7 +145,7 @@ class Queries(Core):
             "read_events",
             limit,
             seen.xmax,
-            list(seen.open),
+            sorted(set(seen.open) - set(until.open)),
             until.xmax,
             list(until.open),
             place.xid,

@@ -12,7 +12,6 @@ from runnerq.persistence.postgres.documents import (
     alike_parameters,
     append_parameters,
     commit_parameters,
-    copying_parameters,
     end_parameters,
     only_ends,
     only_moves,
@@ -20,6 +19,7 @@ from runnerq.persistence.postgres.documents import (
     plain_parameters,
     reopen_parameters,
     start_parameters,
+    whole_start_parameters,
 )
 from runnerq.persistence.postgres.floors import Place
 from runnerq.persistence.postgres.lending import Record
@@ -61,7 +61,9 @@ class RunWrites(Core):
             await self._connections.fetch(self._statements["start_alike"], *alike)
             self._changes.tell(Wake(queues=frozenset({runs[0].queue})))
             return [StartReply(id=run.id, created=True) for run in runs]
-        records = await self._connections.fetch(*self._starting(list(unique.values())))
+        below = any(run.parent_id is not None for run in unique.values())
+        fetch = self._connections.fetch_patient if below else self._connections.fetch
+        records = await fetch(*self._starting(list(unique.values())))
         replies = {
             given: StartReply(id=record["id"], created=record["created"], refused=record["refused"])
             for given, record in zip(unique, records, strict=True)
@@ -90,7 +92,8 @@ class RunWrites(Core):
         if reach != _REACH:
             records.sort(key=lambda record: (record["rank"], record["run_id"]))
         short = len(records) < request.limit
-        self._floors.took(request.pairs, records[-1] if records else None, head["now"] if short else None)
+        taken_of = [pair for pair in request.pairs if pair[0] not in head["paused"]]
+        self._floors.took(taken_of, records[-1] if records else None, head["now"] if short else None)
         next_due = head["next_due"]
         if short and any(places):
             anew = head["now"] + self._floors.anew(time.monotonic())
@@ -166,7 +169,7 @@ class RunWrites(Core):
     def _starting(self, runs: Sequence[NewRun]) -> Parameters:
         """The statement that creates these runs, and its parameters."""
         if any(run.rows or run.parent_id is not None for run in runs):
-            return [self._statements["start_runs"], *copying_parameters(runs)]
+            return [self._statements["start_runs"], *whole_start_parameters(runs)]
         return [self._statements["start_runs_plain"], *start_parameters(runs)]
 
     def _sending(self, signals: Sequence[NewSignal], run_ids: Sequence[str]) -> Parameters:

@@ -3,6 +3,9 @@
 Rules
 - Migrations are numbered files, forward only; ``migration`` says which have been applied.
 - They run in one transaction under an advisory lock, so that concurrent first starts are safe and none sees a half.
+- Indexes of tables that may be large are migrations of their own, built ``concurrently``: outside of a transaction, so
+  that nobody waits for them. Who builds is the only one to; an index whose building was broken off is dropped and built
+  anew. In a schema that nobody has used yet they are made in the one transaction, like all else.
 - Whoever waits for a table's lock makes all others wait behind it, who could go on beside its holder. So a migration
   waits for a second, lets them by, and tries again.
 - A schema newer than the code is refused: this code does not know what it would break.
@@ -13,7 +16,10 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 import asyncpg
 
@@ -24,6 +30,8 @@ from runnerq.persistence.postgres.statements import checked_schema, migrations, 
 
 # Any number will do; it is this library's, and the schema's name goes beside it.
 _LOCK = 0x72756E71
+_BUILDING = _LOCK + 1
+"""Of who builds indexes. Others look for it and do not wait: who waits has a snapshot, which a build waits for."""
 
 MIGRATION_TIMEOUT = 3600.0
 """Seconds for a statement of a migration, or for the wait until another process has migrated."""
@@ -42,8 +50,13 @@ _MIGRATION = (
 )
 
 
-async def migrate(connection: Connection, schema: str) -> None:
-    """Bring the schema up to this code.
+_APPLIED = "insert into runnerq.migration (version, name) values ($1, $2)"
+_BUILD = re.compile(r"^create index concurrently if not exists (\w+) on [^;]+;", re.MULTILINE)
+_BROKEN = "select exists(select from pg_index where indexrelid = to_regclass($1) and not indisvalid)"
+
+
+async def migrate(connection: Connection, schema: str, another: Callable[[], Awaitable[Connection]]) -> None:
+    """Bring the schema up to this code. ``another`` makes a connection to hold a lock with, where indexes are built.
 
     Raises:
         SchemaError: it is newer than this code, or this role may not change it.
@@ -56,7 +69,9 @@ async def migrate(connection: Connection, schema: str) -> None:
     _refuse_newer(present, newest, schema)
     with told():
         try:
-            await _apply_between_locks(connection, schema)
+            while await _present(connection, schema) < newest:
+                await _between_locks(lambda: _apply_together(connection, schema), schema)
+                await _between_locks(lambda: _build_next(connection, schema, another), schema)
         except asyncpg.InsufficientPrivilegeError as error:
             raise SchemaError(
                 f"this role may not create or change the tables of schema {schema!r}: {error}. Let a role that may "
@@ -99,13 +114,12 @@ def _refuse_newer(present: int, newest: int, schema: str) -> None:
         )
 
 
-async def _apply_between_locks(connection: Connection, schema: str) -> None:
-    """Run what is missing in one transaction, again and again until nobody holds the tables it changes."""
+async def _between_locks(step: Callable[[], Awaitable[None]], schema: str) -> None:
+    """Do the step, again and again until nobody holds the tables it changes."""
     give_up = time.monotonic() + LOCK_PATIENCE
     while True:
         try:
-            async with connection.transaction():
-                await _apply(connection, schema)
+            await step()
         except _HELD as error:
             if time.monotonic() > give_up:
                 raise StorageUnavailable(
@@ -118,8 +132,13 @@ async def _apply_between_locks(connection: Connection, schema: str) -> None:
             return
 
 
+async def _apply_together(connection: Connection, schema: str) -> None:
+    """Run what is missing in one transaction, up to where indexes are to be built beside others."""
+    async with connection.transaction():
+        await _apply(connection, schema)
+
+
 async def _apply(connection: Connection, schema: str) -> None:
-    """Run what is missing; the caller's transaction holds it together."""
     await connection.execute("select pg_advisory_xact_lock($1, hashtext($2))", _LOCK, schema)
     # From here on: for the other process that migrates one waits as long as it takes.
     await connection.execute(f"set local lock_timeout = '{LOCK_TIMEOUT}'")
@@ -131,19 +150,92 @@ async def _apply(connection: Connection, schema: str) -> None:
     if present == 0:
         await connection.execute(with_schema(_MIGRATION, schema))
     for version, file in migrations().items():
-        if version > present:
-            await connection.execute(with_schema(file.read_text("utf-8"), schema))
-            await connection.execute(
-                with_schema("insert into runnerq.migration (version, name) values ($1, $2)", schema), version, file.stem
-            )
+        if version <= present:
+            continue
+        text = file.read_text("utf-8")
+        if present and _BUILD.search(text):
+            return
+        await connection.execute(with_schema(_at_once(text), schema))
+        await connection.execute(with_schema(_APPLIED, schema), version, file.stem)
 
 
-def script(schema: str) -> str:
-    """All of it as one transaction of plain SQL, for a person with the rights that the programs have not."""
-    parts = [f'create schema if not exists "{checked_schema(schema)}"', _MIGRATION]
+async def _build_next(connection: Connection, schema: str, another: Callable[[], Awaitable[Connection]]) -> None:
+    """Build the indexes of the next migration, if it is one of indexes; its last statement says that they are there."""
+    async with _building(schema, another):
+        version = await _present(connection, schema) + 1
+        file = migrations().get(version)
+        builds = list(_BUILD.finditer(file.read_text("utf-8"))) if file is not None else []
+        if file is None or not builds:
+            return
+        for build in builds:
+            index = f'"{schema}".{build[1]}'
+            if await connection.fetchval(_BROKEN, index):
+                await connection.execute(f"drop index concurrently {index}")
+            await connection.execute(with_schema(build[0], schema))
+        await connection.execute(with_schema(_APPLIED, schema), version, file.stem)
+
+
+@asynccontextmanager
+async def _building(schema: str, another: Callable[[], Awaitable[Connection]]) -> AsyncIterator[None]:
+    """Be the only one who builds indexes of this schema, by a transaction that is open as long: sessions are not ours
+    through a pooler."""
+    guard = await another()
+    try:
+        while True:
+            async with guard.transaction():
+                if await guard.fetchval("select pg_try_advisory_xact_lock($1, hashtext($2))", _BUILDING, schema):
+                    # Nobody but us is to end it; and after this it has no snapshot, which the build would wait for.
+                    await guard.execute("set local idle_in_transaction_session_timeout = 0")
+                    yield
+                    return
+            # Out of the transaction, for the same reason.
+            await asyncio.sleep(random.uniform(*_LOCK_PAUSES))  # noqa: S311 - parts those who wait, hides nothing
+    finally:
+        guard.terminate()
+
+
+def _at_once(text: str) -> str:
+    """The migration for tables that nobody has used yet."""
+    return text.replace("create index concurrently if not exists", "create index")
+
+
+def script(schema: str, since: int = 0) -> str:
+    """What a schema of version ``since`` is missing (0: all of it) as plain SQL, for a person with the rights that the
+    programs have not. It is one transaction up to where indexes are to be built beside others, which may be run again
+    after it was broken off."""
+    schema = checked_schema(schema)
+    parts: list[str] = []
+    together = [f'create schema if not exists "{schema}"', _MIGRATION] if since == 0 else []
     for version, file in migrations().items():
+        if version <= since:
+            continue
+        text = file.read_text("utf-8").strip()
+        applied = f"insert into runnerq.migration (version, name) values ({version}, '{file.stem}')"  # noqa: S608 - our names
+        if since and _BUILD.search(text):
+            parts += [*_together(together, schema), *_beside(text, schema), applied]
+            together = []
+        else:
+            together += [_at_once(text).removesuffix(";"), applied]
+    parts += _together(together, schema)
+    return with_schema("".join(f"{part};\n\n" for part in parts), schema).rstrip()
+
+
+def _together(parts: list[str], schema: str) -> list[str]:
+    """These as one transaction."""
+    lock = f"select pg_advisory_xact_lock({_LOCK}, hashtext('{schema}'))"
+    return ["begin", lock, f"set local lock_timeout = '{LOCK_TIMEOUT}'", *parts, "commit"] if parts else []
+
+
+def _beside(text: str, schema: str) -> list[str]:
+    """The building of indexes, each statement by itself, in one session."""
+    key = f"{_BUILDING}, hashtext('{schema}')"
+    refused = "raise exception 'somebody builds these indexes already, try again when they are there'"
+    parts = [f"do $$ begin if not pg_try_advisory_lock({key}) then {refused}; end if; end $$"]
+    for build in _BUILD.finditer(text):
+        index = f'"{schema}".{build[1]}'
+        broken = _BROKEN.replace("$1", f"'{index}'")
         parts += [
-            file.read_text("utf-8").strip().removesuffix(";"),
-            f"insert into runnerq.migration (version, name) values ({version}, '{file.stem}')",  # noqa: S608 - our names
+            f"do $$ begin if ({broken}) then drop index {index}; end if; end $$",
+            build[0].removesuffix(";"),
         ]
-    return with_schema("".join(f"{part};\n\n" for part in ["begin", *parts, "commit"]), schema).rstrip()
+    return [*parts, f"select pg_advisory_unlock({key})"]

@@ -8,6 +8,7 @@ from runnerq.persistence.postgres import schema as schemas
 from runnerq.persistence.postgres.changes import Changes
 from runnerq.persistence.postgres.connections import Connections
 from runnerq.persistence.postgres.heart import PostgresHeart
+from runnerq.persistence.postgres.lending import Connection
 from runnerq.persistence.postgres.reads import Queries
 from runnerq.persistence.postgres.statements import Statements, checked_schema
 from runnerq.persistence.postgres.upkeep import Upkeep
@@ -33,7 +34,7 @@ class PostgresStorage(Upkeep, Queries):
         direct_dsn: str | None = None,
     ) -> None:
         self._schema = checked_schema(schema)
-        self._prepare = schemas.migrate if migrate else schemas.check
+        self._migrates = migrate
         connections = Connections(dsn, connect_timeout, pooled=pooled, direct_dsn=direct_dsn)
         statements = Statements(schema)
         super().__init__(connections, statements, Changes(connections, statements, schema))
@@ -41,9 +42,12 @@ class PostgresStorage(Upkeep, Queries):
     async def open(self) -> None:
         await self._connections.open()
         try:
-            connection = await self._connections.connect(command_timeout=schemas.MIGRATION_TIMEOUT)
+            connection = await self._for_migrations()
             try:
-                await self._prepare(connection, self._schema)
+                if self._migrates:
+                    await schemas.migrate(connection, self._schema, self._for_migrations)
+                else:
+                    await schemas.check(connection, self._schema)
             finally:
                 connection.terminate()
             await self._changes.open()
@@ -60,3 +64,6 @@ class PostgresStorage(Upkeep, Queries):
 
     def heart(self) -> PostgresHeart:
         return PostgresHeart(self._connections, self._statements)
+
+    async def _for_migrations(self) -> Connection:
+        return await self._connections.connect(command_timeout=schemas.MIGRATION_TIMEOUT)

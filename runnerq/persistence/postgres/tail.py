@@ -8,8 +8,10 @@ Rules
   open holds nothing up but itself.
 - A page that does not hold everything between two snapshots has a cursor that names both, and the last place.
 - A reader that is far behind is taken along in steps of transaction ids, so that no page reads all that it has missed.
-- Within a page, order is that of the transactions' ids. What caused something is told before it, because it was
-  committed before the other transaction began.
+- Within a page, order is that of the transactions' ids. What caused something is mostly told before it, because it was
+  committed before the other transaction first wrote; one that wrote and then waited for the other is told before it.
+- Ids are those of one server. Rows that were copied to another as rows (pg_restore, logical replication) keep the old
+  server's, and would be told as new when the new one's have come so far: whoever copies sets them to null.
 """
 
 from __future__ import annotations
@@ -21,8 +23,9 @@ import msgspec
 
 from runnerq.persistence.postgres.lending import Record
 
-STEP = 1_000
-"""Transaction ids that a page looks at; four times as many after each step in which nothing happened."""
+STEP = 50
+"""Transaction ids that a look goes over at first, for each may have written a thousand rows; twice as many after one
+that filled less than a quarter of its page, and sixteen times as many after one in which nothing happened."""
 
 _SNAPSHOT = r"(\d{1,19}):(\d{1,19}):((?:\d{1,19}(?:,\d{1,19})*)?)"
 _CURSOR = re.compile(rf"{_SNAPSHOT}(?:/{_SNAPSHOT}/(\d{{1,19}})\.([0-2])\.([0-9a-f-]{{36}}))?", re.ASCII)
@@ -40,7 +43,8 @@ class Snapshot(msgspec.Struct, frozen=True):
         return f"{xmin}:{self.xmax}:{','.join(map(str, self.open))}"
 
     def up_to(self, xmax: int) -> Snapshot:
-        """The same, as if nothing from there on had begun."""
+        """The same, as if nothing from there on had begun. What is between two snapshots and up to here is a beginning
+        of what is between the two, in the order of the ids."""
         if xmax >= self.xmax:
             return self
         return Snapshot(xmax, tuple(xid for xid in self.open if xid < xmax))
@@ -70,6 +74,10 @@ class Cursor(msgspec.Struct, frozen=True):
             return self.seen.text
         place = self.place
         return f"{self.seen.text}/{self.until.text}/{place.xid}.{place.source}.{place.id}"
+
+    def next_stop(self, now: Snapshot, step: int) -> Snapshot:
+        """Up to where to look next: over so many ids, and not beyond what the reader has begun with."""
+        return (self.until or now).up_to(max(self.seen.xmax, self.place.xid) + step)
 
 
 def parsed(text: str, now: Snapshot) -> Cursor:

@@ -28,6 +28,10 @@ CRASH_CAP = 5
 """Lost leases without an answer in between after which a run is dead-lettered as a crash loop."""
 
 
+VISIBLY_GONE = 3.0
+"""Seconds without a beat after which a worker whose beat's connection is visibly gone is taken for gone."""
+
+
 class Status(StrEnum):
     """What a run is doing. The first four and the last four are stored; a pending run due later shows the other two."""
 

@@ -150,6 +150,9 @@ class Event(Struct, frozen=True, kw_only=True):
     ``kind`` is ``started``, ``completed``, ``failed``, ``dead_letter``, ``cancelled`` of a run, or what no other row
     shows: ``crashed``, ``blocked``, ``reopened``, ``terminated``, ``run_now``, ``rescheduled``, ``prioritized``,
     ``deleted`` of a run, ``paused`` and ``resumed`` of a queue. ``data`` is a JSON object's text.
+
+    An end is not told if the run was opened again, or deleted, before the reader came by; ``reopened`` says ``from``
+    which status.
     """
 
     cursor: str
@@ -162,7 +165,8 @@ class Event(Struct, frozen=True, kw_only=True):
 
 
 class Tail(Struct, frozen=True, kw_only=True):
-    """Some of the tail. ``cursor`` is where to go on, also where nothing has happened."""
+    """Some of the tail. ``cursor`` is where to go on, also where nothing has happened. Fewer events than were asked for
+    say nothing about more; none say that there is no more for now."""
 
     events: tuple[Event, ...]
     cursor: str

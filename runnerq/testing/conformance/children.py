@@ -238,6 +238,18 @@ class TestChildKeys:
         assert await world.storage.by_key("child", "k") == child.id
         assert (await look(world.storage, child.id)).status == "pending"
 
+    async def test_of_several_in_one_commit_that_may_take_the_key_all_run_and_the_last_has_it(
+        self, world: World
+    ) -> None:
+        holder = await a_holder(world.storage)
+        one, other = await holder.start(a_run()), await holder.start(a_run())
+        taken = [a_child(run, key="k", on_duplicate="allow_reuse") for run in (one, one, other)]
+        turns = [a_turn(one, GOING, children=tuple(taken[:2])), a_turn(other, GOING, children=(taken[2],))]
+        for _ in range(2):
+            assert await world.storage.commit(turns) == [Verdict.DONE] * 2
+        assert [(await look(world.storage, child.id)).status for child in taken] == ["pending"] * 3
+        assert await world.storage.by_key("child", "k") in {taken[1].id, taken[2].id}
+
     async def test_a_turn_sent_again_leaves_its_child_the_key(self, world: World) -> None:
         holder = await a_holder(world.storage)
         run = await holder.start(a_run())

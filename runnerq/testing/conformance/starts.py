@@ -9,10 +9,11 @@ from typing import Any, get_args
 import pytest
 
 from runnerq.ids import new_run_id
-from runnerq.persistence.records import End, Ended, NewRun, OnDuplicate, Status
+from runnerq.persistence.records import End, Ended, NewRun, OnDuplicate, Park, Status
 from runnerq.testing.conformance.world import (
     COMPLETED,
     World,
+    a_child,
     a_holder,
     a_row,
     a_run,
@@ -135,6 +136,14 @@ class TestStarts:
         holder = await a_holder(world.storage)
         assert await holder.ready() == [new.id]
 
+    async def test_a_run_that_is_due_is_scheduled_until_it_is_woken(self, world: World) -> None:
+        new = a_run(due_in=60.0)
+        await world.storage.start([new])
+        await world.advance(61)
+        assert (await look(world.storage, new.id)).status is Status.SCHEDULED
+        await world.storage.wake_due(10)
+        assert (await look(world.storage, new.id)).status is Status.PENDING
+
 
 class TestFarOff:
     @pytest.mark.parametrize("due", [{"due_in": 3e11}, {"due_at": datetime.max.replace(tzinfo=UTC)}])
@@ -148,6 +157,24 @@ class TestFarOff:
         assert near.id != far.id
         assert await holder.ready() == []
         assert (await look(world.storage, far.id)).status is Status.SCHEDULED
+
+    @pytest.mark.parametrize("given", [{}, {"key": "k"}, {"metadata": "{}"}])
+    @pytest.mark.parametrize("seconds", [0, 1, 86_400])
+    async def test_a_run_that_was_due_in_the_first_year_is_claimed(
+        self, world: World, seconds: int, given: dict[str, Any]
+    ) -> None:
+        first = datetime.min.replace(tzinfo=UTC) + timedelta(seconds=seconds)
+        early = a_run(priority=0, due_at=first, **given)
+        await world.storage.start([early])
+        holder = await a_holder(world.storage)
+        assert await holder.ready() == [early.id]
+
+    async def test_a_child_that_was_due_in_the_first_year_is_claimed(self, world: World) -> None:
+        holder = await a_holder(world.storage)
+        run = await holder.start(a_run())
+        early = a_child(run, priority=1, due_at=datetime.min.replace(tzinfo=UTC) + timedelta(seconds=1))
+        await holder.commit(run, Park(), children=(early,))
+        assert await holder.ready() == [early.id]
 
 
 class TestCopies:

@@ -205,6 +205,15 @@ class TestReschedule:
         assert await holder.ready() == [other.id]
         assert (await holder.claim()).next_due is not None
 
+    async def test_a_time_in_the_first_year_stops_no_claim(self, world: World) -> None:
+        new, other = a_run(), a_run(priority=Priority.NORMAL)
+        await world.storage.start([new, other])
+        first = datetime.min.replace(tzinfo=AT.tzinfo) + timedelta(seconds=1)
+        assert await world.storage.reschedule(new.id, first) is CHANGED
+        assert await world.storage.set_priority(new.id, Priority.HIGH) is CHANGED
+        holder = await a_holder(world.storage)
+        assert await holder.ready() == [new.id, other.id]
+
     @pytest.mark.parametrize("move", [GOING, Park(signals=("go",)), Stuck(message="m", build="b1"), COMPLETED])
     async def test_a_run_that_is_not_pending_is_refused(self, world: World, move: Move) -> None:
         holder = await a_holder(world.storage)

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -95,11 +95,10 @@ class _OneConnection:
             found: Sequence[Any] = await self._connection.fetch(statement, *args)
             return found
 
-    @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[asyncpg.Connection]:
+    async def in_transaction(self, work: Callable[[asyncpg.Connection], Awaitable[T]]) -> T:
         with told():
             async with self._connection.transaction():
-                yield self._connection
+                return await work(self._connection)
 
     fetch_quick = fetch
     fetch_upkeep = fetch

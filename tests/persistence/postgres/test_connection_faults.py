@@ -186,6 +186,25 @@ class TestLostReplies:
         assert await storage.by_key(new.name, "k") == new.id
 
 
+class TestCancels:
+    async def test_a_transaction_that_is_cancelled_anywhere_is_open_nowhere(self, own_database: str) -> None:
+        other = await asyncpg.connect(own_database)
+        async with opened(own_database) as storage:
+            for pause in range(40):
+                new = a_run(key=f"cancelled {pause}")
+                calling = asyncio.ensure_future(storage.start_or_send(new, [a_signal(new.id)]))
+                for _ in range(pause // 2):
+                    await asyncio.sleep(0)
+                calling.cancel()
+                await asyncio.gather(calling, return_exceptions=True)
+                # Whoever is lent that connection next commits what it writes.
+                [kept], _ = await asyncio.gather(storage.start([a_run()]), storage.send([a_signal(new.id)]))
+                sent, _ = await storage.start_or_send(a_run(key=f"kept {pause}"), [])
+                visible = "select count(*) from runnerq.run where id = any($1)"
+                assert await other.fetchval(visible, [kept.id, sent.id]) == 2
+        await other.close()
+
+
 class TestSilence:
     @pytest.fixture(autouse=True)
     def hasty(self, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -142,6 +142,15 @@ class TestClaims:
         world.postgres._floors.walked(SLOW / 2, MANY, now=time.monotonic())
         assert [run.id for run in (await holder.claim(5)).runs] == [urgent.id]
 
+    async def test_a_queue_that_was_paused_begins_where_it_was(self, world: PostgresWorld, holder: Holder) -> None:
+        world.postgres._floors.walked(1e9, MANY, now=0.0)
+        await world.storage.pause("q")
+        waiting = a_run(due_in=-60.0)
+        await world.storage.start([waiting])
+        assert await holder.ready() == []
+        await world.storage.resume("q")
+        assert await holder.ready() == [waiting.id]
+
     async def test_what_falls_due_is_found_behind_the_floor(self, world: PostgresWorld, holder: Holder) -> None:
         now = (await holder.claim(5)).now
         world.postgres._due_floor.walked(None, now, 1e9, MANY, now=time.monotonic())

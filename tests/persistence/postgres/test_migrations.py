@@ -22,6 +22,10 @@ from runnerq.testing.conformance.world import COMPLETED, a_holder, a_run, a_sign
 from tests.postgres import execute, fetch_value, run_apart
 
 NEWEST = max(migrations())
+A_FAILURE = (
+    "insert into runnerq.outcome (run_id, token, ended_at, started_at, status)"
+    " select gen_random_uuid(), 1, now(), now(), 'failed'"
+)
 
 
 async def test_opening_makes_the_schema_and_opening_again_leaves_it(database: str) -> None:
@@ -161,6 +165,84 @@ class TestFromTheFirstVersion:
             row = WorkerRow(id=3, lease=60, host="h", pid=1, build="b0", queues=(), served=())
             registered = await storage.register(row, [])
             assert timedelta(days=2) <= registered.now - registered.build_seen < timedelta(days=3)
+
+
+class TestIndexes:
+    """A database in use, under this code, which wants more indexes of its tables."""
+
+    INDEXES = ("live_unnamed", "outcome_unwell", "outcome_xid", "run_xid")
+
+    @pytest.fixture
+    async def old(self, database: str) -> str:
+        """The DSN of one of version 2."""
+        await _migrated(database, 2)
+        return database
+
+    @pytest.fixture
+    async def altered(self, database: str) -> str:
+        """The DSN of one that lacks nothing but the indexes."""
+        await _migrated(database, 3)
+        return database
+
+    async def test_they_are_built_while_somebody_writes_into_their_tables(self, altered: str) -> None:
+        async with _connected(altered) as writer, _connected(altered) as other, asyncio.timeout(30):
+            async with writer.transaction():
+                await writer.execute(A_FAILURE)
+                building = asyncio.create_task(_open_and_close(altered))
+                await _who_waits_to_build(other, "outcome_xid")
+                # The build waits for that transaction, and nobody for the build.
+                for table in ("run", "outcome", "live"):
+                    await other.execute(f"begin; lock table runnerq.{table} in row exclusive mode nowait; rollback")
+                assert not building.done()
+            await building
+        assert await _valid_indexes(altered, self.INDEXES) == list(self.INDEXES)
+
+    async def test_one_whose_building_was_broken_off_is_built_anew(self, altered: str) -> None:
+        async with (
+            _connected(altered) as writer,
+            _connected(altered) as other,
+            asyncio.timeout(30),
+            writer.transaction(),
+        ):
+            await writer.execute(A_FAILURE)
+            stopped = asyncio.create_task(_open_and_close(altered))
+            builder = await _who_waits_to_build(other, "outcome_xid")
+            await other.execute("select pg_terminate_backend($1)", builder)
+            with pytest.raises(StorageUnavailable):
+                await stopped
+        assert await fetch_value(altered, "select count(*) from pg_index where not indisvalid") == 1
+        await _open_and_close(altered)
+        assert await _valid_indexes(altered, self.INDEXES) == list(self.INDEXES)
+        assert await fetch_value(altered, "select max(version) from runnerq.migration") == NEWEST
+
+    async def test_several_at_once_build_them_once(self, old: str) -> None:
+        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+            for _ in range(5):
+                group.create_task(_open_and_close(old))
+        assert await _valid_indexes(old, self.INDEXES) == list(self.INDEXES)
+
+    @pytest.mark.parametrize("broken", [False, True])
+    async def test_a_person_does_the_same_with_plain_sql(self, old: str, broken: bool) -> None:
+        statements = schema.script("runnerq", 2).split(";\n\n")
+        async with _connected(old) as connection:
+            for statement in statements:
+                await connection.execute(statement)
+                if broken and "outcome_unwell" in statement and statement.startswith("create"):
+                    await connection.execute("update pg_index set indisvalid = false"
+                                             " where indexrelid = 'runnerq.outcome_unwell'::regclass")  # fmt: skip
+                    for again in statements[statements.index("commit") + 1 :]:
+                        await connection.execute(again)
+                    break
+        async with _opened(PostgresStorage(old, migrate=False)):
+            pass
+        assert await _valid_indexes(old, self.INDEXES) == list(self.INDEXES)
+
+    async def test_it_comes_to_the_same_schema_as_one_that_is_made_anew(self, old: str) -> None:
+        async with _opened(PostgresStorage(old)), _opened(PostgresStorage(old, schema="other")):
+            pass
+        async with _connected(old) as connection:
+            shapes = [await _shape(connection, name) for name in ("runnerq", "other")]
+        assert shapes[0] == shapes[1]
 
 
 class TestWhileOthersWork:
@@ -307,6 +389,54 @@ async def _connected(dsn: str) -> AsyncIterator[asyncpg.Connection]:
         yield connection
     finally:
         await connection.close()
+
+
+async def _migrated(dsn: str, version: int) -> None:
+    """Bring the schema to this version, and no farther; then have it used."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(schema, "migrations", lambda: {number: migrations()[number] for number in range(1, version + 1)})
+        await _open_and_close(dsn)
+    await execute(
+        dsn,
+        "insert into runnerq.run (id, version, priority, depth, kind, name, queue, input)"
+        " select gen_random_uuid(), 1, 2, 0, 'workflow', 'order', 'q', '[]' from generate_series(1, 1000)",
+    )
+
+
+async def _open_and_close(dsn: str) -> None:
+    async with _opened(PostgresStorage(dsn)):
+        pass
+
+
+async def _valid_indexes(dsn: str, names: tuple[str, ...]) -> list[str]:
+    """Those of these indexes that are there and in use."""
+    found = "select string_agg(relname, ',' order by relname) from pg_class join pg_index on oid = indexrelid"
+    valid = await fetch_value(dsn, f"{found} where indisvalid and relname = any(array{list(names)})")
+    return str(valid).split(",")
+
+
+async def _who_waits_to_build(connection: asyncpg.Connection, index: str) -> int:
+    """The process that builds this index, once it waits for somebody's transaction."""
+    waits = (
+        "select pid from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+        " and query like 'create index concurrently%' || $1 || ' %'"
+    )
+    # Each look is a round trip: nothing tells who waits for a lock.
+    while (pid := await connection.fetchval(waits, index)) is None:
+        await connection.execute("select pg_stat_clear_snapshot()")
+    return int(pid)
+
+
+async def _shape(connection: asyncpg.Connection, name: str) -> list[tuple[object, ...]]:
+    """The columns and indexes of a schema, by name."""
+    found = await connection.fetch(
+        "select table_name, column_name, data_type, is_nullable, replace(column_default, $1, '') as more"
+        " from information_schema.columns where table_schema = $1"
+        " union all select tablename, indexname, replace(indexdef, $1 || '.', ''), null, null"
+        " from pg_indexes where schemaname = $1 order by 1, 2",
+        name,
+    )
+    return [tuple(record) for record in found]
 
 
 async def _somebody_waits_for_a_lock(connection: asyncpg.Connection) -> None:

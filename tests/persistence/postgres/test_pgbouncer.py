@@ -10,7 +10,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from runnerq.errors import ConfigurationError, StorageError, StorageUnavailable
+from runnerq.errors import ConfigurationError, StorageError, StorageRefused, StorageUnavailable
 from runnerq.ids import new_run_id
 from runnerq.persistence.postgres import PostgresStorage
 from runnerq.persistence.postgres.greeting import STEADY_PLANS
@@ -98,7 +98,7 @@ class TestAnswers:
                 await other.execute("select from runnerq.live where run_id = $1 for update", run.id)
                 for _ in range(5):
                     sending = asyncio.ensure_future(storage.send([a_signal(run.id)]))
-                    await _somebody_waits_for_a_lock(other)
+                    await _who_waits_for_locks(other, tries=1)
                     sending.cancel()
                     await asyncio.gather(sending, return_exceptions=True)
             before = (await holder.inbox(run)).seen
@@ -119,6 +119,31 @@ class TestAnswers:
             # The one connection to the server would be in that transaction still.
             await storage.release(holder.id, ())
             assert len((await holder.claim(limit=100)).runs) == 10
+
+
+class TestTransactions:
+    async def test_statements_that_were_sent_alone_before_are_still_one_in_a_transaction(self, pooled: str) -> None:
+        async with opened(pooled) as storage:
+            [first] = await storage.start([a_run(key="first")])
+            await storage.send([a_signal(first.id)])
+            with pytest.raises(StorageRefused):
+                await storage.start_or_send(a_run(key="second"), [a_signal(first.id, channel="nul \0")])
+            assert await storage.by_key(a_run().name, "second") is None
+
+    async def test_a_lock_that_is_not_had_costs_no_connection(self, database: str) -> None:
+        other = await asyncpg.connect(database)
+        async with opened(database, pooled=True) as storage:
+            [held] = await storage.start([a_run(key="held")])
+            for call in (
+                lambda: storage.send([a_signal(held.id)]),
+                lambda: storage.start_or_send(a_run(key="held"), [a_signal(held.id)]),
+            ):
+                async with other.transaction():
+                    await other.execute("select from runnerq.live where run_id = $1 for update", held.id)
+                    waiting = asyncio.ensure_future(call())
+                    assert len(await _who_waits_for_locks(other, tries=3)) == 1
+                await waiting
+        await other.close()
 
 
 class TestTheSession:
@@ -301,10 +326,13 @@ class TestTrouble:
                 *(holder.commit(run, GOING) for _ in range(20)),
                 *(storage.list_runs(RunFilter(), 10, None) for _ in range(20)),
                 *(storage.wake_due(10) for _ in range(20)),
+                *(storage.send([a_signal(run.id)]) for _ in range(20)),
+                *(storage.start_or_send(a_run(key="one"), [a_signal(run.id)]) for _ in range(20)),
+                *(storage.outcomes([run.id]) for _ in range(20)),
             ]
             await asyncio.gather(*calls)
-            others = "select count(*) from pg_stat_activity where datname = current_database()"
-            assert await fetch_value(database, f"{others} and pid <> pg_backend_pid()") == 14
+            everybody = "select count(*) - 1 from pg_stat_activity where datname = current_database()"
+            assert await fetch_value(database, everybody) == 20
 
     async def test_a_held_key_is_busy_and_leaves_no_impatience_behind(self, database: str, single: str) -> None:
         other = await asyncpg.connect(database)
@@ -361,9 +389,13 @@ async def _age(database: str, worker_id: int, seconds: float) -> None:
     await connection.close()
 
 
-async def _somebody_waits_for_a_lock(connection: asyncpg.Connection) -> None:
-    waits = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
-    async with asyncio.timeout(10):
-        # Each look is a round trip: nothing tells who waits for a lock.
-        while await connection.fetchval(waits) == 0:
+async def _who_waits_for_locks(connection: asyncpg.Connection, tries: int) -> set[int]:
+    """The backends that were seen to wait for a lock, once so many statements have."""
+    waits = "select pid, query_start from pg_stat_activity where wait_event_type = 'Lock' and datname = $1"
+    database = await connection.fetchval("select current_database()")
+    seen: set[tuple[int, object]] = set()
+    async with asyncio.timeout(20):
+        while len(seen) < tries:
             await connection.execute("select pg_stat_clear_snapshot()")
+            seen.update((row["pid"], row["query_start"]) for row in await connection.fetch(waits, database))
+    return {pid for pid, _ in seen}

@@ -77,7 +77,6 @@ INDEXES = {
         "run_parent",
         "signal_pkey",
         "worker_pkey",
-        "event_pkey",
     },
     "terminate_runs": {"live_pkey", "run_pkey", "outcome_pkey", "attempt_pkey", "block_pkey"},
     "unblock_runs": {"live_blocked", "block_pkey", "live_pkey"},
@@ -89,7 +88,6 @@ UNBOUNDED = {
     ("reap_workers", "live_held"),  # the first entry, then the next that is greater
     ("reap_workers", "worker_pkey"),  # all workers of a day
     ("sweep_runs", None),  # the cursor, one row
-    ("sweep_runs", "event_pkey"),  # its first entries
 }
 """(statement, index) that are scanned without a condition, and why that is no harm."""
 

@@ -181,6 +181,15 @@ async def test_a_tail_looks_up_those_that_were_open_by_their_ids(asked: Asked) -
     assert touched(plan, "run") < 24 * BATCH
 
 
+async def test_a_page_in_the_midst_of_much_begins_at_its_place(asked: Asked) -> None:
+    first = await asked.connection.fetchval("select min(xid) from runnerq.run")
+    last = await asked.connection.fetchval("select max(xid) from runnerq.run")
+    args = (PAGE, first, [], last + 1, [], last, 0, "00000000-0000-0000-0000-000000000000")
+    plan = await asked.explain("read_events", *args)
+    assert {"run_xid", "outcome_xid", "event_xid"} <= _indexes(plan)
+    assert touched(plan, "run") < 12 * BATCH
+
+
 def _place() -> tuple[int, int, str]:
     return tail.BEGINNING.xid, tail.BEGINNING.source, tail.BEGINNING.id
 

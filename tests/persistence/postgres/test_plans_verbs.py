@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 
 from runnerq.ids import derived_run_id, new_run_id
-from runnerq.persistence.postgres.documents import copying_parameters
+from runnerq.persistence.postgres.documents import whole_start_parameters
 from runnerq.testing.conformance.world import AT, a_run
 from tests.persistence.postgres.planning import Plans, is_scan, nodes, plans_made_early, touched, unbounded_scans
 
@@ -19,7 +19,7 @@ INDEXES = {
     "adopt_runs": {"live_unnamed", "live_pkey", "run_pkey"},
     "doom_trees": {"run_pkey", "run_root", "live_pkey", "outcome_pkey", "key_pkey"},
     "hold_tree": {"outcome_pkey", "run_pkey", "key_pkey"},
-    "look_for_old": {"outcome_pkey", "run_pkey"},
+    "look_for_old": {"outcome_pkey", "outcome_unwell", "run_pkey"},
     "pause_queue": set(),
     "prioritize_run": {"live_pkey", "run_pkey"},
     "purge_runs": {
@@ -133,6 +133,16 @@ async def test_a_look_for_old_trees_touches_what_has_ended_and_is_old_and_no_mor
     assert touched(plan, "live") == 0
 
 
+@pytest.mark.parametrize("completed", [None, 1e9])
+async def test_a_look_for_old_failures_passes_by_the_rest_of_history(undone: Plans, completed: float | None) -> None:
+    await undone.execute(
+        "update runnerq.outcome set status = case when run_id in (select run_id from runnerq.outcome limit 20)"
+        " then 'failed' else 'completed' end"
+    )
+    plan = await undone.run("look_for_old", completed, 60, 10, 1000)
+    assert touched(plan, "outcome") <= 40
+
+
 async def test_a_tree_is_judged_by_its_own_runs(undone: Plans) -> None:
     plan = await undone.run("doom_trees", [ROOT])
     assert touched(plan, "live") == 0
@@ -180,6 +190,6 @@ async def test_a_purge_of_one_tree_among_many_touches_that_alone(undone: Plans) 
 async def test_children_from_outside_touch_their_parent(undone: Plans) -> None:
     [parent] = await undone.fetch("select run_id::text from runnerq.live where state = 'running' limit 1")
     children = [a_run(id=new_run_id(), parent_id=parent, root_id=parent, key=f"x{n}") for n in range(50)]
-    plan = await undone.run("start_runs", *copying_parameters(children))
+    plan = await undone.run("start_runs", *whole_start_parameters(children))
     assert touched(plan, "live") <= 1
     assert touched(plan, "run") <= 50

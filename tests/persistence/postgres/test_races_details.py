@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import asyncpg
 import pytest
@@ -192,6 +194,25 @@ class TestBeatIsInTheWay:
         assert f"run {run.id}: the details of '1' are refused" in caplog.text
         assert [kept.position for kept in await _attempts(world, run)] == ["2"]
 
+    async def test_details_that_the_server_cannot_write_now_cost_neither_the_beat_nor_its_connection(
+        self, world: PostgresWorld, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        holder, run = await _held(world)
+        async with Beating(world.storage, holder) as heart:
+            await heart.beat()
+            presence = "select backend_pid, beat_at from runnerq.worker where id = $1"
+            before = await world.connection.fetchrow(presence, holder.id)
+            async with _full(world):
+                with caplog.at_level(logging.WARNING, "runnerq.postgres"):
+                    pulse = await heart.beat(details_of(run, "1"))
+            after = await world.connection.fetchrow(presence, holder.id)
+            assert (pulse.alive, pulse.held_back) == (True, (run.id,))
+            assert before["backend_pid"] == after["backend_pid"]
+            assert before["beat_at"] < after["beat_at"]
+            assert "the details of 1 runs were not kept" in caplog.text
+            assert (await heart.beat(details_of(run, "1"))).held_back == ()
+        assert [kept.details for kept in await _attempts(world, run)] == ["1"]
+
 
 class TestRows:
     @pytest.mark.parametrize("move", [COMPLETED, FAILED, RENEW])
@@ -203,6 +224,20 @@ class TestRows:
         assert sorted(await _rows(world, run)) == ["1", "2", "3"]
         await holder.commit(run, move)
         assert await _rows(world, run) == []
+
+
+@asynccontextmanager
+async def _full(world: PostgresWorld) -> AsyncIterator[None]:
+    """The disk has no place for another attempt."""
+    await world.connection.execute(
+        "create function runnerq.full() returns trigger language plpgsql as"
+        " $$ begin raise exception 'no space left' using errcode = '53100'; end $$;"
+        "create trigger is_full before insert on runnerq.attempt execute function runnerq.full()"
+    )
+    try:
+        yield
+    finally:
+        await world.connection.execute("drop function runnerq.full() cascade")
 
 
 async def _held(world: PostgresWorld) -> tuple[Holder, Claimed]:

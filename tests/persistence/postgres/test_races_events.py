@@ -147,6 +147,32 @@ class TestFarBehind:
         assert [event.run_id for event in told] == [first.id, last.id]
         assert cursor.count(":") == 2
 
+    async def test_a_page_is_filled_however_many_transactions_of_others_are_between(self, world: PostgresWorld) -> None:
+        cursor = await _now(world)
+        runs = [a_run() for _ in range(6)]
+        for run in runs:
+            await world.storage.start([run])
+            await _spend(world.connection, 3 * tail.STEP)
+        page = await world.storage.events(cursor, 5)
+        assert [event.run_id for event in page.events] == [run.id for run in runs[:5]]
+        assert [event.run_id for event in (await world.storage.events(page.cursor, 5)).events] == [runs[5].id]
+
+    async def test_pages_that_end_in_the_midst_of_far_more_tell_everything_once(self, world: PostgresWorld) -> None:
+        cursor = await _now(world)
+        late, batches = a_run(), [[a_run() for _ in range(7)] for _ in range(4)]
+        async with held_open(world) as client:
+            await client.start([late])
+            for batch in batches:
+                await world.storage.start(batch)
+                await _spend(world.connection, 2 * tail.STEP)
+            page = await world.storage.events(cursor, 5)
+        rest, cursor = await _read(world, page.cursor, 5)
+        told = [event.run_id for event in (*page.events, *rest)]
+        first, *others = (sorted(run.id for run in batch) for batch in batches)
+        # Its id is the lowest of what is left when it is over.
+        assert told == [*first, late.id, *(run_id for batch in others for run_id in batch)]
+        assert (await _read(world, cursor, 5))[0] == []
+
     async def test_one_that_is_open_since_before_the_steps_is_told_once(self, world: PostgresWorld) -> None:
         cursor = await _now(world)
         late, new = a_run(), a_run()
@@ -162,11 +188,16 @@ class TestFarBehind:
 
 
 class TestOldRows:
-    async def test_rows_older_than_the_tail_are_no_events(self, world: PostgresWorld) -> None:
+    async def test_rows_older_than_the_tail_or_copied_from_another_server_are_no_events(
+        self, world: PostgresWorld
+    ) -> None:
         cursor = await _now(world)
-        run = a_run()
-        await world.storage.start([run])
-        await world.connection.execute("update runnerq.run set xid = null")
+        holder = await a_holder(world.storage)
+        run = await holder.start(a_run())
+        await holder.commit(run, COMPLETED)
+        await world.storage.pause("q")
+        for table in ("run", "outcome", "event"):
+            await world.connection.execute(f"update runnerq.{table} set xid = null")
         assert (await _read(world, cursor, 10))[0] == []
 
     async def test_events_are_forgotten_after_a_week(self, world: PostgresWorld) -> None:

@@ -4,8 +4,9 @@
 --    has, and the tokens they were parked under  $8 rank timestamptz[]  $9 run uuid[]: where in each pair's order to begin
 --    (null: at its beginning)  $10 candidates integer: how many to choose from, more than the limit, because somebody may
 --    hold some of them  $11 timestamptz: from when on to look for the next due run (null: from ever)
--- Returns a first row with now, next_due, candidates (how many there were), scanned (seconds it took to choose) and dead
---    (rows that vacuum has not removed, as the statistics know them) and nothing else, then one row a run, by rank. Rows of
+-- Returns a first row with now, next_due, candidates (how many there were), scanned (seconds it took to choose), dead (rows
+--    that vacuum has not removed, as the statistics know them) and paused (text[]: the queues from which nothing is taken)
+--    and nothing else, then one row a run, by rank. Rows of
 --    the journal are left out where the run still carries the token given; `seen` is the inbox count of the snapshot that
 --    read the mail, never the newer one of the lock. An activity has no journal, and a run that was never claimed no
 --    attempts: neither is looked for.
@@ -61,6 +62,7 @@ select case when one.first then now() end as now,
            select extract(epoch from coalesce(max(at), clock_timestamp()) - statement_timestamp())::double precision
            from candidate) end as scanned,
        case when one.first then pg_stat_get_dead_tuples('runnerq.live'::regclass) end as dead,
+       case when one.first then array(select name from runnerq.queue) end as paused,
        t.run_id::text, t.rank, t.served, t.priority, t.generation, t.crashes, coalesce(t.faults, 0) as faults, t.cancel,
        h.token is not null as resumed,
        r.kind, r.name, r.version, r.queue, r.input, r.created_at, coalesce(r.root_id, r.id)::text as root_id,

@@ -75,8 +75,9 @@ with turn as materialized (
 ), child as materialized (
     select case when not coalesce(c.detached, false) then d.run_id end as parent_id, c.n, c.id, c.root_id, c.kind, c.name,
            c.version, c.served, c.queue, c.priority, c.depth, c.parent_position, c.key, c.on_duplicate,
-           coalesce(                                    -- bounded: one row past the last year would stop every claim
-               case when c.due_at > '9000-01-01 00:00+00' then '9000-01-01 00:00+00' else c.due_at end,
+           coalesce(                                    -- bounded: one row outside of all calendars would stop every claim
+               case when c.due_at is not null then
+                   greatest('1970-01-01 00:00+00', least(c.due_at, '9000-01-01 00:00+00')) end,
                now() + case when c.due_in > 1e11 then 1e11 else c.due_in end * interval '1 second') as due_at,
            c.input, c.metadata, c.options
     from rows from (
@@ -94,7 +95,7 @@ with turn as materialized (
     select distinct on (c.name, c.key) c.name, c.key, c.id
     from child as c
     where c.key is not null
-    order by c.name, c.key, c.n
+    order by c.name, c.key, case when c.on_duplicate = 'allow_reuse' then -c.n else c.n end    -- of those, the last has it
     on conflict (name, key) do update set run_id = case
         when (select r.id from runnerq.run as r where r.id = excluded.run_id) is not null then kept.run_id
         when (select c.on_duplicate from child as c where c.id = excluded.run_id) = 'allow_reuse' then excluded.run_id
@@ -122,7 +123,7 @@ with turn as materialized (
     from born as b
     join child as c on c.id = b.id
     left join keyed as k on k.name = c.name and k.key = c.key
-    where c.key is null or k.run_id = c.id
+    where c.key is null or k.run_id = c.id or c.on_duplicate = 'allow_reuse'
 ), refused as (                                         -- a key that another run holds: the child ends before it began
     insert into runnerq.outcome (run_id, token, ended_at, status, error)
     select c.id, 0, clock_timestamp(), 'failed',
@@ -134,7 +135,7 @@ with turn as materialized (
     from born as b
     join child as c on c.id = b.id
     join keyed as k on k.name = c.name and k.key = c.key
-    where k.run_id <> c.id
+    where k.run_id <> c.id and c.on_duplicate <> 'allow_reuse'
     returning run_id
 -- more]
 ), arrival as materialized (                            -- ends of children, and whom they reach
@@ -230,7 +231,7 @@ with turn as materialized (
     join done as d on d.n = e.turn
     on conflict do nothing
 -- [more
-), failed as (                                          -- an answered position keeps a row that keeps late details out
+), attempted as (                                       -- an answered position keeps a row that keeps late details out
     insert into runnerq.attempt as kept (run_id, position, number, at, next_at, generation, error, details)
     select d.run_id, a.position, a.number, a.at, a.next_at, d.generation, a.error::json, a.details::json
     from rows from (

@@ -2,21 +2,38 @@
 -- $1 completed double precision  $2 failed double precision (seconds since the end; null: never)
 -- $3 limit integer: how many roots at most  $4 reach integer: how many to look at
 -- Returns run_ids uuid[] and more (false: the cursor came to the end of what is old enough, and goes back to the beginning).
--- An id is a UUIDv7: what was made less than the shorter age ago has not ended longer ago, and is not looked at.
+-- An id is a UUIDv7: what was made less than an age ago has not ended longer ago. What is too young for the age of completed
+--    ones is looked at only where it failed, by an index of those: the rest is history, which may be long.
 -- Locks the cursor (if somebody has it, nothing is done), then the outcomes it returns, skipping locked ones: nothing of
 --    their trees opens again until the transaction's end. Whether a tree may go, doom_trees.sql says.
 with place as materialized (
     select run_id from runnerq.retention for update skip locked
+), young as materialized (                              -- from which id on it is too early (null: from the first)
+    select rpad(lpad(to_hex(greatest(0, extract(epoch from now() - $1::float8 * interval '1 second') * 1000)::bigint),
+                     12, '0'), 32, '0')::uuid as completed,
+           rpad(lpad(to_hex(greatest(0, extract(epoch from now() - $2::float8 * interval '1 second') * 1000)::bigint),
+                     12, '0'), 32, '0')::uuid as failed
 ), ahead as materialized (
     select o.run_id, o.status, o.ended_at, o.doomed_at
     from place as p
+    cross join young as y
     cross join lateral (
-        select run_id, status, ended_at, doomed_at
-        from runnerq.outcome
-        where run_id > p.run_id
-          and run_id < rpad(
-              lpad(to_hex(greatest(0, extract(epoch from now() - least($1::float8, $2::float8) * interval '1 second') * 1000)::bigint),
-                   12, '0'), 32, '0')::uuid
+        (select run_id, status, ended_at, doomed_at
+         from runnerq.outcome
+         where run_id > p.run_id and run_id < y.completed
+         order by run_id
+         limit $4::integer)
+        union all
+        (select f.run_id, f.status, f.ended_at, f.doomed_at
+         from (values ('dead_letter'), ('failed')) as s(status)
+         cross join lateral (
+             select run_id, status, ended_at, doomed_at
+             from runnerq.outcome
+             where status = s.status and status <> 'completed'
+               and run_id > p.run_id and run_id >= y.completed and run_id < y.failed
+             order by run_id
+             limit $4::integer
+         ) as f)
         order by run_id
         limit $4::integer
     ) as o

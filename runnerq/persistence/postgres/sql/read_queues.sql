@@ -25,7 +25,7 @@ select n.name, p.paused_at, coalesce(d.ready, 0) as ready, coalesce(d.delayed, 0
        d.oldest_ready_at, coalesce(s.workers, 0) as workers
 from (
     select queue as name from depth union select name from served
-    union select name from runnerq.queue where paused_at is not null
+    union select name from runnerq.queue
 ) as n
 left join depth as d on d.queue = n.name
 left join served as s on s.name = n.name

@@ -17,8 +17,9 @@ with seen as materialized (
            t.at - case h.priority when 0 then interval '1 hour' when 1 then interval '10 minutes'
                                   when 2 then interval '0' else interval '-10 minutes' end as rank
     from held as h
-    cross join (select least($2::timestamptz, '9000-01-01 00:00+00') as at) as t     -- one row past the last year would
-                                                                                     -- stop every claim
+    cross join (                                        -- bounded: one row outside of all calendars would stop every claim
+        select greatest('1970-01-01 00:00+00', least($2::timestamptz, '9000-01-01 00:00+00')) as at
+    ) as t
 ), judged as materialized (
     select w.run_id, w.due_at, w.rank,
            case when w.state <> 'pending' or w.cancel is not null then 'refused'

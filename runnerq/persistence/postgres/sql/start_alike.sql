@@ -7,8 +7,9 @@ with due as materialized (
     select case when d.at > now() then d.at end as at,
            coalesce(d.at, now()) - case $8::smallint when 0 then interval '1 hour' when 1 then interval '10 minutes'
                                                      when 2 then interval '0' else interval '-10 minutes' end as rank
-    from (select coalesce(                              -- bounded: one row past the last year would stop every claim
-        case when $11::timestamptz > '9000-01-01 00:00+00' then '9000-01-01 00:00+00' else $11::timestamptz end,
+    from (select coalesce(                              -- bounded: one row outside of all calendars would stop every claim
+        case when $11::timestamptz is not null then
+            greatest('1970-01-01 00:00+00', least($11::timestamptz, '9000-01-01 00:00+00')) end,
         now() + case when $12::double precision > 1e11 then 1e11 else $12::double precision end * interval '1 second') as at
     ) as d
 ), born as (

@@ -11,8 +11,9 @@
 with new as materialized (
     select r.n, r.id, r.root_id, r.parent_id, r.parent_position, r.kind, r.name, r.version, r.served, r.queue, r.priority,
            r.depth, r.key, r.on_duplicate,
-           coalesce(                                    -- bounded: one row past the last year would stop every claim
-               case when r.due_at > '9000-01-01 00:00+00' then '9000-01-01 00:00+00' else r.due_at end,
+           coalesce(                                    -- bounded: one row outside of all calendars would stop every claim
+               case when r.due_at is not null then
+                   greatest('1970-01-01 00:00+00', least(r.due_at, '9000-01-01 00:00+00')) end,
                now() + case when r.due_in > 1e11 then 1e11 else r.due_in end * interval '1 second') as due_at,
            r.input, r.metadata, r.options
     from rows from (

@@ -1,8 +1,7 @@
 -- Look over the next $1 open runs, by id and for the whole fleet, for what must not be.
 -- $1 limit integer
 -- Mends parked runs whose wake is already there, and running ones whose worker has no row. Returns run_id, fault (missed:
---    made ready; orphaned: given back; left: a child whose parent has ended, for the caller to cancel) and queue. Beside it
---    deletes up to 1,000 events that are older than a week.
+--    made ready; orphaned: given back; left: a child whose parent has ended, for the caller to cancel) and queue.
 -- Locks the cursor (if somebody has it, nothing is done), then the live rows it mends, skipping locked ones.
 with place as materialized (
     select run_id from runnerq.sweep for update skip locked
@@ -23,10 +22,6 @@ with place as materialized (
     set run_id = case when (select count(*) from ahead) < $1::integer then '00000000-0000-0000-0000-000000000000'::uuid
                       else (select run_id from ahead order by run_id desc limit 1) end
     where exists (select from place)
-), forgotten as (
-    delete from runnerq.event
-    where number = any(array(select number from runnerq.event order by number limit 1000))
-      and at < now() - interval '7 days' and exists (select from place)
 ), wrong as materialized (
     select a.run_id, a.token, a.state, 'left' as fault
     from ahead as a
