@@ -45,7 +45,7 @@ def test_runs_that_would_not_follow_the_code_are_listed_with_what_differs(
     assert answer("show", parked, "-o", "json")["status"] == "waiting"
 
 
-def test_a_run_that_has_not_begun_is_checked_too(runnerq: Call) -> None:
+def test_a_run_that_has_not_begun_is_checked_too(worker: Worker, runnerq: Call) -> None:
     run_id = runnerq("start", "greeting", "--queue", "nobody", "1").stdout.strip()
     done = runnerq("check", "tests.cli.flows", "-o", "json")
     assert done.exit_code == 1

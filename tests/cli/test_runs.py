@@ -46,11 +46,11 @@ def test_what_a_start_does_with_a_taken_key_is_said_with_it(runnerq: Call, answe
     assert runnerq("start", "keyed", "--on-duplicate", "allow_reuse").exit_code == 2
 
 
-def test_a_start_takes_metadata_and_a_timeout(runnerq: Call, answer: Answer) -> None:
-    run_id = runnerq("start", "labelled", "--metadata", "team=shop", "--timeout", "5m").stdout.strip()
-    assert answer("show", run_id, "-o", "json")["metadata"] == {"team": "shop"}
-    assert [run["id"] for run in answer("list", "--metadata", "team=shop", "-o", "json")["items"]] == [run_id]
-    assert json.loads(runnerq("export", run_id).stdout)["options"]["timeout"] == 300
+def test_a_start_takes_metadata_and_a_timeout(worker: Worker, runnerq: Call, answer: Answer) -> None:
+    done = runnerq("start", "waiting", "--metadata", "team=shop", "--timeout", "10ms", "--wait=60s")
+    assert done.exit_code == 1
+    [run] = answer("list", "--metadata", "team=shop", "-o", "json")["items"]
+    assert (run["status"], run["reason"], run["metadata"]) == ("cancelled", "timeout", {"team": "shop"})
 
 
 def test_a_signal_that_counted_before_says_so(runnerq: Call) -> None:

@@ -35,6 +35,7 @@ class TestByName:
         run = await client.start("unheard_of", {"a": 1})
         record = await stored(client, run.id)
         assert (record.kind, record.name, record.version, record.queue) == ("workflow", "unheard_of", 0, "default")
+        assert record.priority == Priority.NORMAL
         assert (await run.info()).waiting_for == "a worker that registers 'unheard_of': none has so far"
 
     async def test_it_may_be_an_activity_and_so_be_tried_again(self, client: Client) -> None:

@@ -55,6 +55,20 @@ async def test_trees_that_ended_long_enough_ago_are_deleted_whole_and_what_is_op
         await true_soon(lambda: _gone(stage, waiting.id))
 
 
+async def test_what_is_in_queues_that_the_worker_does_not_serve_goes_too(plain_stage: Stage) -> None:
+    stage = plain_stage
+    async with stage.serving(order, leaf) as client:
+        done = await client.start(order)
+        await done.result(timeout=SOON)
+    kept = Retention(completed=0, interval=0.05)
+    async with stage.serving(waits, queues=("elsewhere",), retention=kept, poll_interval=0.05):
+        await true_soon(lambda: _gone(stage, done.id))
+
+
+def test_it_looks_every_ten_minutes_unless_told_otherwise() -> None:
+    assert [Retention(completed=1).interval, Retention(completed=1, interval=5).interval] == [600, 5]
+
+
 async def test_a_deletion_that_was_broken_off_is_finished_by_any_worker(plain_stage: Stage) -> None:
     stage = plain_stage
     async with stage.serving(order, leaf) as client:

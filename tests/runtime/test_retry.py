@@ -116,6 +116,24 @@ async def test_a_failed_run_goes_on_at_the_step_that_failed_with_the_same_key(st
     await stage.no_gaps(run.id)
 
 
+async def test_history_shows_the_answer_that_counts_and_export_the_one_that_was_cut_too(stage: Stage) -> None:
+    DOWN.add("b")
+    async with stage.serving(three, act) as client:
+        run = await client.start(three)
+        with pytest.raises(RunFailed):
+            await run.result(timeout=SOON)
+        DOWN.clear()
+        assert await client.retry(run.id)
+        await run.result(timeout=SOON)
+    entries = await stage.client.history(run.id)
+    steps = [(entry.state, entry.value, entry.error) for entry in entries if entry.kind == "step"]
+    assert steps == [("answered", name, None) for name in "ABC"]
+    [reopened] = [entry.value for entry in entries if entry.kind == "reopened"]
+    [generation] = (await stage.client.export(run.id))["generations"]
+    [failed] = [row for row in generation["rows"] if row["kind"] == "failed"]
+    assert (failed["position"], failed["place"]) == ("2", reopened["upto"])
+
+
 async def test_what_came_after_the_failure_is_done_again_where_the_code_comes_there_again(stage: Stage) -> None:
     DOWN.add("a")
     async with stage.serving(cleans_up, act) as client:

@@ -161,18 +161,25 @@ async def _apply(connection: Connection, schema: str) -> None:
 
 async def _build_next(connection: Connection, schema: str, another: Callable[[], Awaitable[Connection]]) -> None:
     """Build the indexes of the next migration, if it is one of indexes; its last statement says that they are there."""
+    if not _builds_of(await _present(connection, schema) + 1):
+        return
     async with _building(schema, another):
         version = await _present(connection, schema) + 1
-        file = migrations().get(version)
-        builds = list(_BUILD.finditer(file.read_text("utf-8"))) if file is not None else []
-        if file is None or not builds:
+        builds = _builds_of(version)
+        if not builds:
             return
         for build in builds:
             index = f'"{schema}".{build[1]}'
             if await connection.fetchval(_BROKEN, index):
                 await connection.execute(f"drop index concurrently {index}")
             await connection.execute(with_schema(build[0], schema))
-        await connection.execute(with_schema(_APPLIED, schema), version, file.stem)
+        await connection.execute(with_schema(_APPLIED, schema), version, migrations()[version].stem)
+
+
+def _builds_of(version: int) -> list[re.Match[str]]:
+    """The indexes that a migration builds beside others; none, if it is of another kind or there is none."""
+    file = migrations().get(version)
+    return [] if file is None else list(_BUILD.finditer(file.read_text("utf-8")))
 
 
 @asynccontextmanager

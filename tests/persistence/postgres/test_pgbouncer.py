@@ -20,8 +20,7 @@ from runnerq.testing.conformance.world import COMPLETED, a_child, a_holder, a_ro
 from tests.pgbouncer import pgbouncer
 from tests.postgres import fetch_value, fresh_database
 
-CLIENTS = 12
-ROUNDS = 10
+CLIENTS, ROUNDS = 12, 10
 
 REFUSED: dict[str, object] = {}
 IGNORED: dict[str, object] = {"ignore_startup_parameters": ",".join(STEADY_PLANS)}
@@ -391,11 +390,10 @@ async def _age(database: str, worker_id: int, seconds: float) -> None:
 
 async def _who_waits_for_locks(connection: asyncpg.Connection, tries: int) -> set[int]:
     """The backends that were seen to wait for a lock, once so many statements have."""
-    waits = "select pid, query_start from pg_stat_activity where wait_event_type = 'Lock' and datname = $1"
-    database = await connection.fetchval("select current_database()")
+    waits = "select pid, query_start from pg_stat_activity where wait_event_type = 'Lock'"
     seen: set[tuple[int, object]] = set()
     async with asyncio.timeout(20):
         while len(seen) < tries:
             await connection.execute("select pg_stat_clear_snapshot()")
-            seen.update((row["pid"], row["query_start"]) for row in await connection.fetch(waits, database))
+            seen.update((row["pid"], row["query_start"]) for row in await connection.fetch(waits))
     return {pid for pid, _ in seen}
