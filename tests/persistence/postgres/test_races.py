@@ -14,6 +14,7 @@ from runnerq.ids import new_token
 from runnerq.persistence.records import (
     GOING,
     Back,
+    End,
     Move,
     Park,
     Sent,
@@ -463,7 +464,8 @@ class TestReaperAgainstTheLiving:
         gone, reaper = await a_holder(world.storage, lease=1), await a_holder(world.storage)
         run = await gone.start(a_run())
         async with stopped(world, "commit") as gate:
-            writing = await gate.begin(gate.writes.commit([a_turn(run, COMPLETED, rows=(a_row(0),))]))
+            failed = End(status="failed", error="{}")
+            writing = await gate.begin(gate.writes.commit([a_turn(run, failed, rows=(a_row(0),))]))
             await world.advance(2)
             await world.storage.reap(reaper.id, new_token(), 10)
             again = await reaper.take_again(run)
@@ -476,13 +478,14 @@ class TestReaperAgainstTheLiving:
         gone, reaper = await a_holder(world.storage, lease=1), await a_holder(world.storage)
         run = await gone.start(a_run())
         async with stopped(world, "end_runs") as gate:
-            writing = await gate.begin(gate.writes.commit([a_turn(run, COMPLETED)]))
+            writing = await gate.begin(gate.writes.commit([a_turn(run, COMPLETED, rows=(a_row(0),))]))
             await world.advance(2)
             await world.storage.reap(reaper.id, new_token(), 10)
             again = await reaper.take_again(run)
             await gate.go()
             assert await writing == [Verdict.LOST]
         assert await world.storage.outcomes([run.id]) == []
+        assert await rows_of(world.storage, run.id) == []
         assert await reaper.commit(again, COMPLETED) is Verdict.DONE
 
     async def test_an_end_that_is_stopped_while_a_cancel_is_asked_for_says_so(self, world: PostgresWorld) -> None:
