@@ -18,6 +18,10 @@ MANY = 20
 """More sends than any storage has connections."""
 CROWD = 300
 PATIENCE = 10.0
+WAITS_CALLED_OFF = (
+    "select count(pg_cancel_backend(pid)) from pg_stat_activity"
+    " where datname = current_database() and wait_event_type = 'Lock'"
+)
 
 
 @asynccontextmanager
@@ -54,6 +58,29 @@ async def opened(database: str) -> AsyncIterator[PostgresStorage]:
         yield storage
     finally:
         await storage.close()
+
+
+async def test_a_wait_for_a_held_run_that_the_server_calls_off_is_taken_up_again(database: str) -> None:
+    """Postgres itself calls one off where the time of a wait runs out just as the lock is had."""
+    async with opened(database) as storage:
+        [held] = await storage.start([a_run()])
+        async with all_rows_held(database):
+            send = asyncio.create_task(storage.send([a_signal(held.id)]))
+            assert await called_off(database)
+            assert not send.done()
+        assert await asyncio.wait_for(send, PATIENCE) == [Sent.SENT]
+
+
+async def called_off(database: str) -> bool:
+    """Call off what waits for a lock there, as soon as it does."""
+    somebody = await asyncpg.connect(database)
+    try:
+        async with asyncio.timeout(PATIENCE):
+            while not await somebody.fetchval(WAITS_CALLED_OFF):
+                pass
+        return True
+    finally:
+        await somebody.close()
 
 
 async def test_starts_that_send_to_a_held_run_delay_no_other_start_or_send(database: str) -> None:

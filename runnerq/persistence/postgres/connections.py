@@ -47,6 +47,13 @@ PROMPT_TIMEOUT = 15.0
 _LOCK_PIECE = {"lock_timeout": "50"}
 """Milliseconds of one try: as long as each of a crowd that wants one held run keeps another one waiting."""
 
+_NOT_HAD = (asyncpg.LockNotAvailableError, asyncpg.QueryCanceledError)
+"""How the server breaks off a wait for a lock.
+
+The time of one wait may run out just as its lock is had. A statement that goes on to wait for another is then told that
+a user called it off. Nobody did: after a cancel of ours asyncpg raises that, and not this.
+"""
+
 _PAUSE, _LONGEST_PAUSE = 0.05, 0.5
 """Seconds between two tries to get a lock that somebody holds."""
 
@@ -194,7 +201,7 @@ class Connections:
                 async with _opened(self._prompt).transaction() as connection:
                     await connection.execute("set local lock_timeout = '200ms'")
                     return await connection.fetch(statement, *args)
-            except asyncpg.LockNotAvailableError:
+            except _NOT_HAD:
                 return None
 
     async def _until_had(self, work: Callable[[], Awaitable[T]]) -> T:
@@ -202,7 +209,7 @@ class Connections:
         until = time.monotonic() + COMMAND_TIMEOUT
         pause = _PAUSE
         with told():
-            with suppress(asyncpg.LockNotAvailableError):
+            with suppress(*_NOT_HAD):
                 return await work()
             while True:
                 await asyncio.sleep(pause)
@@ -210,7 +217,7 @@ class Connections:
                 try:
                     async with self._trying_again:
                         return await work()
-                except asyncpg.LockNotAvailableError:
+                except _NOT_HAD:
                     if time.monotonic() > until:
                         raise
 

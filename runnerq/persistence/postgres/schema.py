@@ -41,7 +41,7 @@ LOCK_PATIENCE = 60.0
 """Seconds until a migration whose tables are held by somebody's transaction gives up."""
 
 _LOCK_PAUSES = (0.2, 3.0)
-_HELD = (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError)
+_HELD = (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError, asyncpg.QueryCanceledError)
 
 _VERSION = "select coalesce(max(version), 0) from runnerq.migration"
 _MIGRATION = (
