@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from benchmarks.claims import w8_claims
 from benchmarks.databases import Place
+from benchmarks.limited import w12_limited
 from benchmarks.measures import MEASURES, Measure
 from benchmarks.ours import Ours
 from benchmarks.parked import w5_parked
@@ -39,4 +40,5 @@ WORKLOADS: dict[str, Workload] = {
     "W9": w9_recovery,
     "W10": w10_scale,
     "W11": w11_wal,
+    "W12": w12_limited,
 }

@@ -15,6 +15,10 @@ from runnerq.client.connect import connect
 from runnerq.client.handle import Handle
 from runnerq.client.history import Entry
 from runnerq.client.info import Page, RunInfo
+from runnerq.client.limits import LimitInfo
+from runnerq.client.schedule import Schedule, ScheduleInfo
+from runnerq.client.sync.client import SyncClient
+from runnerq.client.sync.handle import SyncHandle
 from runnerq.client.values import Depth, Event, Node, QueueInfo, Stats, WorkerInfo
 from runnerq.errors import (
     Cancelled,
@@ -28,6 +32,7 @@ from runnerq.errors import (
     NondeterminismError,
     NonRetryableError,
     PayloadTooLarge,
+    PayloadUnreadable,
     ResultTimeout,
     RetryableError,
     RunBlocked,
@@ -36,6 +41,7 @@ from runnerq.errors import (
     RunFinished,
     RunnerQError,
     RunNotFound,
+    ScheduleNotFound,
     SchemaError,
     SignalPayloadError,
     SignalTimeout,
@@ -44,6 +50,7 @@ from runnerq.errors import (
     StorageError,
     StorageRefused,
     StorageUnavailable,
+    TransactionConflict,
     UsageError,
     WrongState,
 )
@@ -53,10 +60,14 @@ from runnerq.runtime.current import Current, current
 from runnerq.runtime.dead_letters import DeadLetter
 from runnerq.runtime.retention import Retention
 from runnerq.runtime.worker import Worker
+from runnerq.serialization.compression import Compression
+from runnerq.serialization.encryption import Encryption
 from runnerq.serialization.failures import Failure
+from runnerq.serialization.sealing import Codec
 from runnerq.workflow.commands import Command, Flow, Signal, Winner
 from runnerq.workflow.context import ChildHandle, Context, Info
 from runnerq.workflow.declare import activity, workflow
+from runnerq.workflow.options import Limit
 
 __all__ = [
     "Aggregate",
@@ -65,7 +76,9 @@ __all__ = [
     "ChildFailed",
     "ChildHandle",
     "Client",
+    "Codec",
     "Command",
+    "Compression",
     "ConfigurationError",
     "Context",
     "Current",
@@ -74,6 +87,7 @@ __all__ = [
     "Depth",
     "DepthExceeded",
     "EncodingError",
+    "Encryption",
     "Entry",
     "Event",
     "Failure",
@@ -82,11 +96,14 @@ __all__ = [
     "Handle",
     "Info",
     "KeyTaken",
+    "Limit",
+    "LimitInfo",
     "Node",
     "NonRetryableError",
     "NondeterminismError",
     "Page",
     "PayloadTooLarge",
+    "PayloadUnreadable",
     "Priority",
     "QueueInfo",
     "ResultTimeout",
@@ -101,6 +118,9 @@ __all__ = [
     "RunInfo",
     "RunNotFound",
     "RunnerQError",
+    "Schedule",
+    "ScheduleInfo",
+    "ScheduleNotFound",
     "SchemaError",
     "Signal",
     "SignalPayloadError",
@@ -112,6 +132,9 @@ __all__ = [
     "StorageError",
     "StorageRefused",
     "StorageUnavailable",
+    "SyncClient",
+    "SyncHandle",
+    "TransactionConflict",
     "UsageError",
     "Winner",
     "Worker",

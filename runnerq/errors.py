@@ -7,7 +7,9 @@ RunnerQError
 ├── EncodingError                     a value cannot be stored; names the place inside it
 │   └── PayloadTooLarge               it could, but it is over the limit
 ├── DecodingError                     stored text does not fit the type that is asked for
+├── PayloadUnreadable                 it is sealed, and this process has not the key, or it was changed
 ├── RunNotFound, RunFinished, KeyTaken, WrongState      what a verb about one run was refused for
+├── ScheduleNotFound                  what a verb about a schedule was refused for
 ├── RunFailed, RunCancelled, ResultTimeout              what ``Handle.result`` raises
 ├── RunBlocked                        what it raises in a test, where nobody will take a blocked run up
 ├── StepError                         a recorded failure whose class cannot be rebuilt here
@@ -18,6 +20,7 @@ RunnerQError
 ├── NonRetryableError, RetryableError what a step raises to steer its own retries
 └── StorageError
     ├── StorageUnavailable            nothing is known about the write: it may be sent again
+    ├── TransactionConflict           others were in a transaction's way: it was rolled back, and may be run again
     ├── StorageRefused                the database said no to this data; sending it again says no again
     └── SchemaError                   the schema is missing, older or newer than this code
 
@@ -26,10 +29,19 @@ Cancelled is a BaseException, so that ``except Exception`` in a workflow does no
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 if TYPE_CHECKING:
     from datetime import timedelta
+
+
+Fault: TypeAlias = Literal["missing", "changed", "oversized", "newer"]
+_UNREADABLE: dict[Fault, str] = {
+    "missing": "this process has no such {lack}: give it to connect(codec=...), as those that wrote it have it",
+    "changed": "does not open here: {another}it was changed since it was written, or is not where it was written",
+    "oversized": "is larger than any payload may be here: raise connect(payload_limit=...) if you wrote it",
+    "newer": "that is a form that only a newer runnerq knows: upgrade this process",
+}
 
 
 class RunnerQError(Exception):
@@ -118,6 +130,28 @@ class DecodingError(RunnerQError):
         super().__init__(f"{what} does not fit {expected}: {reason}")
 
 
+class PayloadUnreadable(RunnerQError):
+    """A stored payload is sealed by a codec, and this process cannot open it. Nothing is lost: another one may.
+
+    ``entry`` says which of the run's payloads it is, ``codec`` and ``key`` by what it is sealed, ``fault`` why it does
+    not open: ``missing`` (codec or key), ``changed`` (they are known), ``oversized``, or ``newer`` (its form is).
+    """
+
+    __match_args__ = ("run_id", "entry", "codec", "key", "fault")
+
+    def __init__(self, run_id: str | None, entry: str, codec: str, key: str | None, fault: Fault) -> None:
+        self.run_id = run_id
+        self.entry = entry
+        self.codec = codec
+        self.key = key
+        self.fault = fault
+        by = repr(codec) if key is None else f"{codec!r} with the key {key!r}"
+        lack, another = ("codec", "") if key is None else ("key", "the key of that name is another one, or ")
+        whose = "" if run_id is None else f" of run {run_id}"
+        why = _UNREADABLE[fault].format(lack=lack, another=another)
+        super().__init__(f"{entry}{whose} is sealed by {by}, and {why}")
+
+
 class RunNotFound(RunnerQError):
     """No run has this id or key."""
 
@@ -129,6 +163,16 @@ class RunNotFound(RunnerQError):
         self.workflow = workflow
         sought = f"run {run_id!r}" if key is None else f"run of {workflow} with key {key!r}"
         super().__init__(f"there is no {sought}: check it, the schema, and whether retention has deleted it")
+
+
+class ScheduleNotFound(RunnerQError):
+    """No schedule has this name."""
+
+    __match_args__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"there is no schedule {name!r}: check the name and the schema, or put it")
 
 
 class RunFinished(RunnerQError):
@@ -342,6 +386,10 @@ class StorageError(RunnerQError):
 
 class StorageUnavailable(StorageError):
     """The storage did not answer; whether it wrote is unknown. What was sent may be sent again."""
+
+
+class TransactionConflict(StorageError):
+    """Others were in a transaction's way: a deadlock, say, its cause. It was rolled back, and may be run again."""
 
 
 class StorageRefused(StorageError):

@@ -11,6 +11,7 @@ import click
 from runnerq.cli.shared import Database, connected, output_option, print_json, run_id, say, takes_database
 from runnerq.cli.worker import find
 from runnerq.client.client import Client
+from runnerq.client.readable import check_record, journal_of
 from runnerq.runtime.replaying import ReplayReport, claimed_of, follow_journal, ground_for
 from runnerq.workflow.declare import WorkflowDeclaration, declaration_of
 
@@ -71,9 +72,9 @@ async def follow_open(client: Client, workflows: Sequence[Callable[..., Any]]) -
     while records := await client.storage.open_runs(names, PAGE, after):
         after = records[-1].id
         for record in records:
-            journal = await client.storage.journal(record.id)
+            journal = await journal_of(client.storage, record.id)
             if journal is not None:
-                reports.append(follow_journal(claimed_of(record, journal), ground))
+                reports.append(follow_journal(claimed_of(check_record(record), journal), ground))
     return reports
 
 

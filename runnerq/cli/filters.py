@@ -79,7 +79,7 @@ def takes_filter(command: Callable[..., T]) -> Callable[..., T]:
     @click.option("--queue")
     @click.option("--key-prefix")
     @metadata_option
-    @click.option("--since", metavar="TIME", type=moment, help="Started since: 2h ago, or an ISO time.")
+    @click.option("--since", metavar="TIME", type=moment, help="Started since: 2h (so long ago), or an ISO time.")
     @click.option("--until", metavar="TIME", type=moment, help="Started before then.")
     @functools.wraps(command)
     def with_filter(

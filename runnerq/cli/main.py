@@ -8,9 +8,11 @@ from runnerq.cli.dead import dead
 from runnerq.cli.demo.command import demo
 from runnerq.cli.deploys import check, export, replay
 from runnerq.cli.fleet import queue, stats, workers
+from runnerq.cli.limits import limits
 from runnerq.cli.looking import aggregate, count, tail, tree
 from runnerq.cli.repair import fork, retry, terminate
 from runnerq.cli.runs import cancel, history, listing, result, send, show, start
+from runnerq.cli.schedule import schedule
 from runnerq.cli.schema import migrate, version
 from runnerq.cli.shared import Commands
 from runnerq.cli.steer import delete, priority, reschedule, run_now
@@ -33,7 +35,7 @@ def main() -> None:
 
 for command in (
     demo, worker, migrate, start, send, show, history, listing, count, aggregate, tree, result, cancel, terminate,
-    retry, run_now, reschedule, priority, fork, delete, export, dead, queue, workers, stats, tail, check, replay,
-    version,
+    retry, run_now, reschedule, priority, fork, delete, export, dead, queue, limits, schedule, workers, stats,
+    tail, check, replay, version,
 ):  # fmt: skip
     main.add_command(command)

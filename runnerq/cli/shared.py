@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
+from runnerq.cli.codecs import CODEC_VARIABLE, codec_named
 from runnerq.client.client import Client
 from runnerq.client.connect import connect
 from runnerq.errors import (
@@ -29,6 +30,7 @@ from runnerq.errors import (
     RunFinished,
     RunnerQError,
     RunNotFound,
+    ScheduleNotFound,
     SchemaError,
     UsageError,
     WrongState,
@@ -42,6 +44,7 @@ INTERRUPTED = 130
 
 EXIT_CODES: tuple[tuple[type[RunnerQError], int], ...] = (
     (RunNotFound, 3),
+    (ScheduleNotFound, 3),
     (RunFinished, 4),
     (KeyTaken, 4),
     (WrongState, 4),
@@ -94,15 +97,21 @@ class Database(msgspec.Struct, frozen=True):
     schema: str
     direct_dsn: str | None = None
     pooled: bool = False
+    codec: str | None = None
 
     def client(self, *, migrate: bool = True) -> Client:
         return connect(
-            self.dsn, schema=self.schema, migrate=migrate, pooled=self.pooled, direct_dsn=self.direct_dsn or None
+            self.dsn,
+            schema=self.schema,
+            migrate=migrate,
+            codec=None if self.codec is None else codec_named(self.codec),
+            pooled=self.pooled,
+            direct_dsn=self.direct_dsn or None,
         )
 
 
 def takes_database(command: Callable[..., T]) -> Callable[..., T]:
-    """Add ``--dsn``, ``--direct-dsn``, ``--pooled`` and ``--schema``; the command gets them as ``database``.
+    """Add ``--dsn``, ``--direct-dsn``, ``--pooled``, ``--schema``, ``--codec``; the command gets them as ``database``.
 
     The environment is left to ``connect``: what stands there of a pooler belongs to the DSN that stands there.
     """
@@ -117,11 +126,23 @@ def takes_database(command: Callable[..., T]) -> Callable[..., T]:
     @click.option(
         "--schema", envvar=SCHEMA_VARIABLE, default="runnerq", show_default=True, help="Schema of the tables."
     )
+    @click.option(
+        "--codec",
+        envvar=CODEC_VARIABLE,
+        metavar="MODULE:NAME",
+        help="What connect(codec=) has in your code.  [env: RUNNERQ_CODEC]",
+    )
     @functools.wraps(command)
     def with_database(
-        *args: Any, dsn: str | None, direct_dsn: str | None, pooled: bool, schema: str, **options: Any
+        *args: Any,
+        dsn: str | None,
+        direct_dsn: str | None,
+        pooled: bool,
+        schema: str,
+        codec: str | None,
+        **options: Any,
     ) -> T:
-        return command(*args, database=Database(dsn, schema, direct_dsn, pooled), **options)
+        return command(*args, database=Database(dsn, schema, direct_dsn, pooled, codec or None), **options)
 
     return with_database
 

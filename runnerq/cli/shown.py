@@ -8,6 +8,7 @@ import msgspec
 
 from runnerq.client.client import Client
 from runnerq.client.info import RunInfo, info_of
+from runnerq.client.readable import block_of
 from runnerq.errors import RunNotFound
 from runnerq.persistence.records import BlockRecord, Status
 
@@ -39,7 +40,7 @@ async def look(client: Client, run_id: str) -> Shown:
     return Shown(
         info=info_of(record),
         state=await client.state(run_id),
-        blocked=await storage.block(run_id) if record.status is Status.BLOCKED else None,
+        blocked=await block_of(storage, run_id) if record.status is Status.BLOCKED else None,
         result=await client.handle(run_id).result(0) if record.status is Status.COMPLETED else None,
         stack=record.stack,
         unread=tuple(mail.channel for mail in await storage.mailbox(run_id)),

@@ -18,6 +18,8 @@ from rich.tree import Tree
 from runnerq.cli.shown import Shown
 from runnerq.client.history import Entry
 from runnerq.client.info import RunInfo
+from runnerq.client.limits import LimitInfo
+from runnerq.client.schedule import ScheduleInfo
 from runnerq.client.values import Node, QueueInfo, Stats, WorkerInfo
 from runnerq.persistence.records import Group, Status
 from runnerq.runtime.replaying import ReplayReport
@@ -44,7 +46,15 @@ STATE_STYLES = {"asked": "blue", "answered": "green", "failed": "red", "closed":
 def console() -> Console:
     """Where tables go: stdout as it is now."""
     plain = not sys.stdout.isatty()
-    return Console(file=sys.stdout, highlight=False, soft_wrap=False, width=PLAIN_WIDTH if plain else None)
+    # What is shown is text of other people: brackets in it are no markup.
+    return Console(
+        file=sys.stdout,
+        markup=False,
+        emoji=False,
+        highlight=False,
+        soft_wrap=False,
+        width=PLAIN_WIDTH if plain else None,
+    )
 
 
 def _table(*columns: str) -> Table:
@@ -86,6 +96,7 @@ def run_table(shown: Shown) -> Table:
         ("stands at", "\n".join(shown.stack) or None),
         ("key", run.key),
         ("queue", f"{run.queue}, priority {run.priority.name.lower()}"),
+        ("limit", None if run.limit is None else " ".join(filter(None, (run.limit.scope, run.limit.key)))),
         ("parent", run.parent_id),
         ("generation", str(run.generation) if run.generation > 1 else None),
         *((name, None if at is None else clock_text(at)) for name, at in times.items()),
@@ -193,6 +204,73 @@ def queues_table(queues: Iterable[QueueInfo]) -> Table:
             Text(_time_or_nothing(queue.paused_at), "yellow"),
         )
     return table
+
+
+def limits_table(limits: Iterable[LimitInfo]) -> Table:
+    """One line a limit."""
+    table = _table("scope", "at once", "rate", "for", "running", "keys waiting", "changed")
+    for limit in limits:
+        table.add_row(
+            limit.scope,
+            "" if limit.concurrency is None else str(limit.concurrency),
+            "" if limit.rate is None else f"{limit.rate[0]} in {limit.rate[1]:g} s",
+            "each key" if limit.per_key else "all",
+            str(limit.running),
+            str(limit.waiting),
+            clock_text(limit.changed_at),
+        )
+    return table
+
+
+def schedules_table(schedules: Iterable[ScheduleInfo]) -> Table:
+    """One line a schedule."""
+    table = _table("schedule", "starts", "when", "zone", "next", "last", "started", "skipped", "paused")
+    for schedule in schedules:
+        table.add_row(
+            schedule.name,
+            schedule.workflow,
+            _when(schedule),
+            schedule.zone,
+            _time_or_nothing(schedule.next_at),
+            _time_or_nothing(schedule.last_at),
+            str(schedule.started),
+            str(schedule.skipped),
+            Text(_time_or_nothing(schedule.paused_at), "yellow"),
+        )
+    return table
+
+
+def schedule_table(schedule: ScheduleInfo) -> Table:
+    """All about one schedule, a line a field."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold")
+    table.add_column(overflow="fold")
+    version = "" if schedule.version is None or not schedule.version else f"@{schedule.version}"
+    lines: list[tuple[str, str | Text | None]] = [
+        ("schedule", schedule.name),
+        ("starts", f"{schedule.workflow}{version}"),
+        ("arguments", schedule.sealed or json_text(schedule.args)),
+        ("options", json_text(schedule.options) if schedule.options else None),
+        ("when", f"{_when(schedule)}, {schedule.zone}: {schedule.words()}" if schedule.cron else _when(schedule)),
+        ("jitter", f"{schedule.jitter:g} s" if schedule.jitter else None),
+        ("missed", schedule.missed),
+        ("overlap", schedule.overlap),
+        ("paused", None if schedule.paused_at is None else Text(clock_text(schedule.paused_at), "yellow")),
+        ("next", "\n".join(map(clock_text, schedule.upcoming())) or None),
+        ("last", None if schedule.last_at is None else clock_text(schedule.last_at)),
+        ("counts", f"{schedule.started} started, {schedule.skipped} skipped"),
+        ("last runs", "\n".join(reversed(schedule.runs[-5:])) or None),
+    ]
+    for name, text in lines:
+        if text is not None:
+            table.add_row(name, text)
+    return table
+
+
+def _when(schedule: ScheduleInfo) -> str:
+    if schedule.every is not None:
+        return f"every {schedule.every:g} s"
+    return schedule.cron or "as another version of runnerq knows"
 
 
 def workers_table(workers: Iterable[WorkerInfo]) -> Table:

@@ -9,19 +9,20 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 
+from runnerq.cli.leash import LONGEST_STOP, Leash, taken_from_stdin
+from runnerq.cli.processes import STOPPING, supervise
 from runnerq.cli.shared import Database, Refused, say, takes_database
 from runnerq.errors import ConfigurationError
 from runnerq.runtime.collector import look_less_often
 from runnerq.runtime.worker import Worker
 from runnerq.workflow.declare import ActivityDeclaration, WorkflowDeclaration, declaration_of
-
-STOPPING = (signal.SIGTERM, signal.SIGINT)
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -44,17 +45,40 @@ class Found(msgspec.Struct, frozen=True):
     "-q", "--queue", "queues", multiple=True, help="Queue to serve; may be given repeatedly.  [default: default]"
 )
 @click.option("-c", "--concurrency", type=click.IntRange(min=1), default=10, show_default=True, help="Runs at once.")
+@click.option(
+    "--processes",
+    type=click.IntRange(min=1),
+    help="So many worker processes, each with -c runs at once; one that ends is started again.",
+)
+@click.option("--until-stdin-closes", is_flag=True, hidden=True, help="Stop in order then; so a supervisor says it.")
 @takes_database
-def worker(modules: Sequence[str], queues: Sequence[str], concurrency: int, database: Database) -> None:
+@click.pass_context
+def worker(
+    ctx: click.Context,
+    modules: Sequence[str],
+    queues: Sequence[str],
+    concurrency: int,
+    processes: int | None,
+    until_stdin_closes: bool,
+    database: Database,
+) -> None:
     """Run every workflow and activity found in the MODULEs, such as shop.workflows.
 
     SIGTERM and Ctrl-C stop it in order: it claims no more, gives steps their time to end, and gives back the rest. A
     second one ends it at once; what it ran is then taken up by another worker.
     """
-    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    if processes is not None:
+        ctx.exit(supervise(modules, queues, concurrency, processes, database))
+    # Before anything of the user's is imported.
+    leash = Leash(taken_from_stdin(), LONGEST_STOP) if until_stdin_closes else None
+    # Beside others, each line has to say whose it is.
+    whose = "%(process)d " if until_stdin_closes else ""
+    logging.basicConfig(
+        level=logging.INFO, stream=sys.stderr, format=f"%(asctime)s {whose}%(levelname)s %(name)s: %(message)s"
+    )
     found = find(modules)
     look_less_often()
-    asyncio.run(_run(found, tuple(queues) or ("default",), concurrency, database))
+    asyncio.run(_run(found, tuple(queues) or ("default",), concurrency, database, leash))
 
 
 def find(modules: Sequence[str]) -> Found:
@@ -91,7 +115,9 @@ def _imported(name: str) -> Any:
         ) from error
 
 
-async def _run(found: Found, queues: tuple[str, ...], concurrency: int, database: Database) -> None:
+async def _run(
+    found: Found, queues: tuple[str, ...], concurrency: int, database: Database, leash: Leash | None
+) -> None:
     async with database.client() as client:
         serving = Worker(
             client,
@@ -101,19 +127,22 @@ async def _run(found: Found, queues: tuple[str, ...], concurrency: int, database
             max_workers=concurrency,
         )
         running = asyncio.create_task(serving.run())
-        stopped = _when_told()
+        stopped = _when_told(leash)
         say(f"worker {os.getpid()} serves {found} on {', '.join(queues)}; Ctrl-C stops it")
         await asyncio.wait({running, stopped}, return_when=asyncio.FIRST_COMPLETED)
         if stopped.done():
-            say("stopping: no more claims, running steps may end")
+            if leash is None:
+                say("stopping: no more claims, running steps may end")
             await serving.stop()
         stopped.cancel()
         await running
-    say("stopped")
+    if leash is None:
+        say("stopped")
 
 
-def _when_told() -> asyncio.Future[None]:
-    """Done when a signal asks to stop; the next one ends the process as if none were caught."""
+def _when_told(leash: Leash | None) -> asyncio.Future[None]:
+    """Done when a signal asks to stop, or the supervisor does; the next signal ends the process as if none were
+    caught."""
     loop = asyncio.get_running_loop()
     told: asyncio.Future[None] = loop.create_future()
 
@@ -125,6 +154,18 @@ def _when_told() -> asyncio.Future[None]:
         if not told.done():
             told.set_result(None)
 
+    def closed() -> None:
+        # A signal that comes after this is the first, not the second.
+        if not told.done():
+            told.set_result(None)
+
+    def tell(_: object) -> None:
+        # In a thread; where the loop has ended, nobody is left to be told.
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(closed)
+
     for number in STOPPING:
         loop.add_signal_handler(number, stop)
+    if leash is not None:
+        leash.closed.add_done_callback(tell)
     return told

@@ -8,14 +8,17 @@ from types import TracebackType
 from typing import Any, Self
 
 from runnerq.client.core import Core, Given, Source
+from runnerq.client.joined import JoinedCore
 from runnerq.client.options import NO_OPTIONS, StartOptions, checked_options
 from runnerq.client.starting import Family
 from runnerq.errors import UsageError
 from runnerq.persistence.protocol import Storage
 from runnerq.persistence.records import OnDuplicate, Parent, Priority
 from runnerq.retry import RetryPolicy
+from runnerq.serialization.chains import Codecs, chain_of
 from runnerq.serialization.codec import Codec
 from runnerq.workflow.commands import Signal
+from runnerq.workflow.options import Limit
 
 PAYLOAD_LIMIT = 1 << 20
 
@@ -25,14 +28,14 @@ class Base:
 
     _family: Family | None = None
 
-    def __init__(self, storage: Storage, *, payload_limit: int = PAYLOAD_LIMIT) -> None:
-        self._core = Core(Given(storage), storage, Codec(payload_limit))
+    def __init__(self, storage: Storage, *, codec: Codecs | None = None, payload_limit: int = PAYLOAD_LIMIT) -> None:
+        self._core = Core(Given(storage), storage, Codec(payload_limit), chain_of(codec, payload_limit))
         self._options = NO_OPTIONS
 
     @classmethod
-    def of(cls, source: Source, *, payload_limit: int = PAYLOAD_LIMIT) -> Self:
+    def of(cls, source: Source, *, codec: Codecs | None = None, payload_limit: int = PAYLOAD_LIMIT) -> Self:
         """A client whose storage is made when it is opened."""
-        return cls._sharing(Core(source, None, Codec(payload_limit)), NO_OPTIONS, None)
+        return cls._sharing(Core(source, None, Codec(payload_limit), chain_of(codec, payload_limit)), NO_OPTIONS, None)
 
     @classmethod
     def _sharing(cls, core: Core, options: StartOptions, family: Family | None) -> Self:
@@ -71,7 +74,7 @@ class Base:
 
     @property
     def storage(self) -> Storage:
-        """The open storage. UsageError while the client is not open."""
+        """The open storage, with the client's codecs around its payloads. UsageError while the client is not open."""
         return self._core.storage
 
     @property
@@ -93,13 +96,21 @@ class Base:
         timeout: float | timedelta | None = None,
         retry: RetryPolicy | int | None = None,
         metadata: Mapping[str, str] | None = None,
+        limit: Limit | tuple[str, str] | str | None = None,
+        connection: object | None = None,
         signals: Iterable[tuple[Signal[Any] | str, Any]] | None = None,
     ) -> Self:
         """This client with options for the next start: ``client.options(key="order-42").start(checkout, order)``.
 
         ``on_duplicate`` says what a taken key means: ``return_existing`` (the default), ``no_reuse``, ``allow_reuse``,
         ``allow_reuse_on_failure``. ``timeout`` is a workflow's deadline from its start, an activity's an attempt.
-        ``signals=[(APPROVAL, value)]`` are sent to the run that is made or found, in the commit that makes it.
+        ``limit="stripe"``, or ``limit=("customer", "7")`` for a scope per key, is what the run counts against: see
+        ``client.limits``. ``signals=[(APPROVAL, value)]`` are sent to the run that is made or found, in the commit that
+        makes it.
+
+        ``connection=`` makes the start, or a ``send``, part of the transaction that is open on a connection of yours
+        (asyncpg's, psycopg's, or SQLAlchemy's async ones, a session included): it is there when that commits, and its
+        handle is RunNotFound before, and after a rollback.
         """
         given = checked_options(
             key=key,
@@ -112,8 +123,10 @@ class Base:
             retry=retry,
             metadata=metadata,
             signals=signals,
+            limit=limit,
         )
-        return self._sharing(self._core, given.over(self._options), self._family)
+        core = self._core if connection is None else JoinedCore(self._core.outside, connection)
+        return self._sharing(core, given.over(self._options), self._family)
 
     def within(self, parent: Parent) -> Self:
         """This client, whose starts become children of a run: what ``rq.current().client`` is.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from runnerq.client.client import PAYLOAD_LIMIT, Client
 from runnerq.persistence.protocol import Storage
+from runnerq.serialization.chains import Codecs
 
 if TYPE_CHECKING:
     from runnerq.persistence.embedded import EmbeddedPostgres
@@ -22,6 +23,7 @@ def connect(
     *,
     schema: str = "runnerq",
     migrate: bool = True,
+    codec: Codecs | None = None,
     payload_limit: int = PAYLOAD_LIMIT,
     pooled: bool = False,
     direct_dsn: str | None = None,
@@ -30,13 +32,17 @@ def connect(
 
     Without a DSN it is $RUNNERQ_DSN, else an embedded Postgres that the processes of this folder share; it keeps its
     data in ./.runnerq, as root under /var/lib/runnerq.
-    ``migrate=False`` only checks the schema. A payload over ``payload_limit`` bytes is refused.
+    ``migrate=False`` only checks the schema. A payload over ``payload_limit`` bytes of JSON is refused.
+
+    ``codec`` wraps every payload that is stored: ``Compression()``, ``Encryption(...)``, one of your own, or a list
+    of them, the innermost first. Workers of this client have the same. The limit is of what is inside.
 
     ``pooled=True`` says that the DSN leads to a pooler in transaction mode, such as PgBouncer; most are found out.
     Wake-ups of other processes are then heard over ``direct_dsn``, the way to the server itself; without one everything
     moves by polling. With the DSN of $RUNNERQ_DSN, $RUNNERQ_POOLED=1 and $RUNNERQ_DIRECT_DSN say the same.
     """
-    return Client.of(_Postgres(dsn, schema, migrate, pooled, direct_dsn), payload_limit=payload_limit)
+    source = _Postgres(dsn, schema, migrate, pooled, direct_dsn)
+    return Client.of(source, codec=codec, payload_limit=payload_limit)
 
 
 class _Postgres:

@@ -12,6 +12,7 @@ from runnerq.client.history import Entry, entries_of
 from runnerq.client.hub import Hub, Stirs
 from runnerq.client.info import RunInfo, info_of
 from runnerq.client.options import checked_channel
+from runnerq.client.readable import block_of, check_outcome, check_text, journal_of
 from runnerq.errors import (
     DecodingError,
     ResultTimeout,
@@ -23,10 +24,12 @@ from runnerq.errors import (
     UsageError,
     WrongState,
 )
-from runnerq.persistence.protocol import Storage
+from runnerq.persistence.coded import coded
+from runnerq.persistence.protocol import Joined, Storage
 from runnerq.persistence.records import Ended, NewRun, NewSignal, Outcome, RunRecord, Sent, StartReply, Status
 from runnerq.serialization.codec import Codec
 from runnerq.serialization.failures import CannotRebuild, Failure, modules_snapshot, read, rebuild
+from runnerq.serialization.sealing import Chain
 from runnerq.workflow.commands import Signal, channel_type
 
 T = TypeVar("T")
@@ -59,30 +62,44 @@ class Given:
 
 
 class Core:
-    """The verbs about one run. ``storage`` is there from the start if it was given, else while the client is open."""
+    """The verbs about one run. ``storage`` is there from the start if it was given, else while the client is open.
 
-    def __init__(self, source: Source, storage: Storage | None, codec: Codec) -> None:
+    ``chain`` is what is around every stored payload; ``storage`` is the one that a client and its workers see, with it.
+    ``lasting`` says that what was started is there to stay; before a transaction of the caller's commits it is not.
+    """
+
+    lasting = True
+
+    def __init__(self, source: Source, storage: Storage | None, codec: Codec, chain: Chain | None = None) -> None:
         self.codec = codec
+        self.chain = chain
         self._source = source
-        self._given = storage
-        self._storage = storage
+        self._given = None if storage is None else coded(storage, chain)
+        self._storage = self._given
         self._hub: Hub | None = None
         self._open = False
+        self.loop: asyncio.AbstractEventLoop | None = None
 
     async def open(self) -> None:
         if self._open:
             raise UsageError("this client is open already: open it once, and close it before it is opened again")
         self._open = True
+        self.loop = asyncio.get_running_loop()
         try:
-            self._storage = await self._source.open()
+            self._storage = coded(await self._source.open(), self.chain)
         except BaseException:
-            self._open = False
+            self.forget()
             raise
 
-    async def close(self) -> None:
-        hub, self._hub = self._hub, None
+    def forget(self) -> None:
+        """Be as before it was opened, whatever is open: a process made by fork leaves what is the parent's alone."""
+        self._hub = self.loop = None
         self._open = False
         self._storage = self._given
+
+    async def close(self) -> None:
+        hub = self._hub
+        self.forget()
         try:
             if hub is not None:
                 await hub.close()
@@ -96,6 +113,16 @@ class Core:
         return self._storage
 
     @property
+    def outside(self) -> Core:
+        """What sees all that is committed: this very one, unless its writes are part of a transaction."""
+        return self
+
+    @property
+    def writes(self) -> Joined:
+        """What starts and sends."""
+        return self.storage
+
+    @property
     def hub(self) -> Hub:
         # Made when first waited for: it listens on the event loop of its waiters.
         if self._hub is None:
@@ -104,7 +131,7 @@ class Core:
 
     async def start(self, runs: Sequence[NewRun]) -> list[StartReply]:
         """Create these; sent again where the storage did not answer, which their ids make harmless."""
-        return await self._sent_again(lambda: self.storage.start(runs))
+        return await self._sent_again(lambda: self.writes.start(runs))
 
     async def start_or_send(self, run: NewRun, signals: Sequence[tuple[Signal[Any] | str, Any]]) -> StartReply:
         """Create this and send it the signals, or send them to the run that holds its key. Sent again as ``start`` is.
@@ -120,11 +147,15 @@ class Core:
             )
             for nth, (channel, value) in enumerate(signals)
         ]  # fmt: skip
-        reply, sent = await self._sent_again(lambda: self.storage.start_or_send(run, news))
+        reply, sent = await self._sent_again(lambda: self.writes.start_or_send(run, news))
         # Of a run that this made, the signals came with it: it may have ended by the time that they are sent again.
         if Sent.FINISHED in sent and not reply.created and not reply.refused:
-            raise RunFinished(reply.id, (await self.record(reply.id)).status)
+            raise RunFinished(reply.id, (await self.outside.record(reply.id)).status)
         return reply
+
+    async def trigger(self, schedule: str, run: NewRun) -> StartReply | None:
+        """Start this as a run of a schedule; None if there is none. Sent again as ``start`` is."""
+        return await self._sent_again(lambda: self.storage.trigger(schedule, run))
 
     async def _sent_again(self, send: Callable[[], Awaitable[T]]) -> T:
         for nth in range(1, START_TRIES):
@@ -146,13 +177,14 @@ class Core:
     async def state(self, run_id: str) -> dict[str, Any]:
         text = await self.storage.state(run_id)
         if text is not None:
+            check_text(text, run_id, "the published state")
             return msgspec.json.decode(text, type=dict[str, Any])
         await self.record(run_id)
         return {}
 
     async def history(self, run_id: str, generation: int | None) -> list[Entry]:
         record = await self.record(run_id)
-        journal = await self.storage.journal(run_id, generation)
+        journal = await journal_of(self.storage, run_id, generation)
         if journal is None:
             raise RunNotFound(run_id)
         if generation is not None and not 1 <= generation <= record.generation:
@@ -164,12 +196,12 @@ class Core:
         if dedup == "":
             raise ValueError("a dedup id is a non-empty str: leave it out to count each send")
         text = self.payload(channel, value, f"to run {run_id}")
-        [sent] = await self.storage.send([NewSignal(run_id=run_id, channel=name, value=text, dedup=dedup)])
+        [sent] = await self.writes.send([NewSignal(run_id=run_id, channel=name, value=text, dedup=dedup)])
         match sent:
             case Sent.UNKNOWN:
                 raise RunNotFound(run_id)
             case Sent.FINISHED:
-                raise RunFinished(run_id, (await self.record(run_id)).status)
+                raise RunFinished(run_id, (await self.outside.record(run_id)).status)
             case Sent.SENT | Sent.DUPLICATE:
                 return sent is Sent.SENT
 
@@ -252,11 +284,11 @@ class Core:
 
     async def _late(self, run_id: str, waited: float | None, what: str) -> ResultTimeout:
         status = (await self.record(run_id)).status
-        blocked = await self.storage.block(run_id) if status is Status.BLOCKED else None
+        blocked = await block_of(self.storage, run_id) if status is Status.BLOCKED else None
         return ResultTimeout(run_id, status, waited or 0.0, blocked, what)
 
     async def _answer(self, outcome: Outcome, returns: Any) -> Any:
-        match outcome.status:
+        match check_outcome(outcome).status:
             case "completed":
                 return self.codec.decode(outcome.result or "null", returns, f"the result of run {outcome.run_id}")
             case "cancelled":

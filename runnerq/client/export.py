@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from runnerq.client.history import entries_of
+from runnerq.client.readable import check_record, journal_of, mailbox_of
 from runnerq.errors import RunNotFound
 from runnerq.persistence.protocol import Reads
 from runnerq.persistence.records import Attempt, Journal, Mail, RunRecord
@@ -20,13 +21,14 @@ FORMAT = 1
 
 
 async def export(reads: Reads, run_id: str) -> dict[str, Any]:
-    """The run, as JSON builtins. Raises RunNotFound."""
+    """The run, as JSON builtins, its payloads plain. Raises RunNotFound, PayloadUnreadable."""
     record = await reads.run(run_id)
-    journals = [] if record is None else [await reads.journal(run_id, n) for n in range(1, record.generation + 1)]
+    journals = [] if record is None else [await journal_of(reads, run_id, n) for n in range(1, record.generation + 1)]
     present = [journal for journal in journals if journal is not None]
     if record is None or not present:
         raise RunNotFound(run_id)
-    unread = await reads.mailbox(run_id)
+    check_record(record)
+    unread = await mailbox_of(reads, run_id)
     exported: dict[str, Any] = msgspec.to_builtins({**_exported(record, present), "unread": list(map(_mail, unread))})
     return exported
 
@@ -44,6 +46,7 @@ def _exported(record: RunRecord, journals: Sequence[Journal]) -> dict[str, Any]:
         "queue": record.queue,
         "priority": record.priority,
         "metadata": _json(record.metadata) or {},
+        "limit": record.limit,
         "parent_id": record.parent_id,
         "root_id": record.root_id,
         "depth": record.depth,

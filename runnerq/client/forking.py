@@ -9,6 +9,7 @@ Rules
 from __future__ import annotations
 
 from runnerq.client.core import Core
+from runnerq.client.readable import check_record, journal_of
 from runnerq.client.reopening import UNDONE
 from runnerq.errors import WrongState
 from runnerq.ids import derived_run_id, new_run_id
@@ -23,7 +24,8 @@ async def fork_of(record: RunRecord, position: str, core: Core) -> str:
     if record.kind == "activity":
         raise WrongState(record.id, record.status, "fork", "it is for workflows: start an activity anew")
     storage = core.storage
-    journal = await storage.journal(record.id)
+    check_record(record)
+    journal = await journal_of(storage, record.id)
     whole = () if journal is None else journal.rows
     if undo_began(whole):
         # Its steps would count as done, and are undone.
@@ -46,6 +48,7 @@ async def fork_of(record: RunRecord, position: str, core: Core) -> str:
         metadata=record.metadata,
         options=record.options,
         rows=forked(rows, renewed, now),
+        limit=record.limit,
     )
     children = [_child(found, renewed[child], fork_id, open_[child]) for child, found in originals.items()]
     await core.start([fork, *children])
@@ -54,7 +57,7 @@ async def fork_of(record: RunRecord, position: str, core: Core) -> str:
 
 async def _child_of(parent: str, run_id: str, storage: Storage) -> RunRecord | None:
     record = await storage.run(run_id)
-    return record if record is not None and record.parent_id == parent else None
+    return check_record(record) if record is not None and record.parent_id == parent else None
 
 
 def _child(original: RunRecord, new_id: str, fork_id: str, position: str) -> NewRun:
@@ -73,4 +76,5 @@ def _child(original: RunRecord, new_id: str, fork_id: str, position: str) -> New
         depth=1,
         metadata=original.metadata,
         options=original.options,
+        limit=original.limit,
     )

@@ -46,7 +46,7 @@ class Handle(Generic[R]):
     def id(self) -> str:
         """The run's id. UsageError if the handle is by key and no verb has looked the run up yet."""
         if self._id is None:
-            raise UsageError(f"the run of {self!r} is not looked up yet: await one of the handle's verbs first")
+            raise UsageError(f"the run of {self!r} is not looked up yet: use one of the handle's verbs first")
         return self._id
 
     async def _find(self) -> str:

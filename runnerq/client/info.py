@@ -11,14 +11,16 @@ import msgspec
 from runnerq.errors import DecodingError
 from runnerq.persistence.records import Priority, RunRecord, Status, served_name
 from runnerq.serialization.failures import Failure, read
+from runnerq.serialization.sealing import unreadable
 from runnerq.workflow.journal import Started
+from runnerq.workflow.options import Limit
 
 T = TypeVar("T")
 
 
 class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A run as it stands. ``workflow`` is the name of the workflow or activity; ``build`` the one that began it;
-    ``waiting_for`` says in words what a parked or delayed run waits for."""
+    ``waiting_for`` says in words what a parked, delayed or ready run waits for, ``limit`` what it counts against."""
 
     id: str
     workflow: str
@@ -41,6 +43,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     error: Failure | None
     reason: str | None
     cancel_requested: bool
+    limit: Limit | None = None
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True):
@@ -71,9 +74,10 @@ def info_of(record: RunRecord) -> RunInfo:
         waiting_for=waiting_for(record),
         parked_at=record.parked_at,
         metadata=_metadata(record.metadata),
-        error=_error(record.error),
+        error=_error(record.error, record.id),
         reason=record.reason,
         cancel_requested=record.cancel_requested,
+        limit=record.limit,
     )
 
 
@@ -89,10 +93,10 @@ def waiting_for(record: RunRecord) -> str | None:
             if record.kind == "workflow" and not record.version:
                 return f"a worker that registers {record.name!r}: none has so far"
             served = served_name(record.kind, record.name, record.version)
-            return f"a worker that serves {served!r} on queue {record.queue!r}, or for its queue to be resumed"
+            worker = f"a worker that serves {served!r} on queue {record.queue!r}, or for its queue to be resumed"
+            return worker if record.limit is None else f"its turn under {_under(record.limit)}, then for {worker}"
         case Status.BLOCKED:
-            code = "code that takes its arguments" if record.kind == "activity" else "code that follows its journal"
-            return f"{code}: see why it is blocked"
+            return "somebody: it is blocked, and its block says why"
         case Status.WAITING:
             return _parked_for(record, due)
         case _:
@@ -111,6 +115,10 @@ def _parked_for(record: RunRecord, due: str | None) -> str:
     if not parts:
         return f"its time, {due}" if due is not None else "its children"
     return " or ".join(parts) + (f", or {due}" if due is not None else "")
+
+
+def _under(limit: Limit) -> str:
+    return f"the limit {limit.scope!r}" + (f" for key {limit.key!r}" if limit.key else "")
 
 
 def _time(at: datetime) -> str:
@@ -136,9 +144,12 @@ def _metadata(text: str | None) -> Mapping[str, str]:
         return {}
 
 
-def _error(text: str | None) -> Failure | None:
+def _error(text: str | None, run_id: str) -> Failure | None:
     if text is None:
         return None
+    refused = unreadable(text, run_id, "the error")
+    if refused is not None:
+        return Failure(type=type(refused).__name__, module=type(refused).__module__, message=str(refused))
     try:
         return read(text)
     except DecodingError:

@@ -8,7 +8,9 @@ from typing import get_args
 from runnerq.client.base import Base
 from runnerq.client.filters import checked_filter
 from runnerq.client.info import Page, RunInfo, info_of
+from runnerq.client.limits import Limits
 from runnerq.client.queues import Queues
+from runnerq.client.schedules import Schedules
 from runnerq.client.tail import tail
 from runnerq.client.tree import tree_of
 from runnerq.client.values import Event, Node, Stats, stats_of
@@ -75,6 +77,16 @@ class Looks(Base):
     def queues(self) -> Queues:
         """The queues: ``list``, ``pause``, ``resume``."""
         return Queues(self._core)
+
+    @property
+    def schedules(self) -> Schedules:
+        """The schedules: ``put``, ``list``, ``get``, ``pause``, ``resume``, ``trigger``, ``backfill``, ``delete``."""
+        return Schedules(self._core)
+
+    @property
+    def limits(self) -> Limits:
+        """How many runs are held at once, and admitted in a span of time: ``set``, ``list``, ``get``, ``delete``."""
+        return Limits(self._core)
 
 
 def _checked_cap(cap: int) -> int:

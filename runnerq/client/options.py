@@ -13,7 +13,8 @@ from runnerq.persistence.records import OnDuplicate, Priority
 from runnerq.retry import RetryPolicy, seconds
 from runnerq.workflow.commands import LONGEST, Signal
 from runnerq.workflow.declare import check_name
-from runnerq.workflow.given import checked_key, checked_metadata, checked_time
+from runnerq.workflow.given import checked_key, checked_limit, checked_metadata, checked_time
+from runnerq.workflow.options import Limit
 
 
 class StartOptions(msgspec.Struct, frozen=True):
@@ -29,6 +30,7 @@ class StartOptions(msgspec.Struct, frozen=True):
     retry: RetryPolicy | None = None
     metadata: Mapping[str, str] | None = None
     signals: tuple[tuple[Signal[Any] | str, Any], ...] | None = None
+    limit: Limit | None = None
 
     def over(self, below: StartOptions) -> StartOptions:
         """These, and those of ``below`` where these say nothing."""
@@ -60,6 +62,7 @@ def checked_options(
     retry: RetryPolicy | int | None,
     metadata: Mapping[str, str] | None,
     signals: Iterable[tuple[Signal[Any] | str, Any]] | None,
+    limit: Limit | tuple[str, str] | str | None,
 ) -> StartOptions:
     """The options as given by a caller. ValueError or ConfigurationError say which of them cannot be."""
     if key is not None:
@@ -79,6 +82,7 @@ def checked_options(
         retry=None if retry is None else RetryPolicy.of(retry),
         metadata=None if metadata is None else checked_metadata(metadata),
         signals=None if signals is None else _signals(signals),
+        limit=None if limit is None else checked_limit(limit),
     )
 
 

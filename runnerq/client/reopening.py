@@ -18,6 +18,7 @@ from typing import Literal, TypeAlias, cast
 import msgspec
 
 from runnerq.client.core import Core
+from runnerq.client.readable import check_text, journal_of
 from runnerq.errors import ConfigurationError, WrongState
 from runnerq.persistence.protocol import Storage
 from runnerq.persistence.records import Reopen, RunFilter, RunRecord, Status
@@ -124,15 +125,18 @@ async def _reopen_of(record: RunRecord, storage: Storage, accept: Accept | None)
     await _check_key(record, storage)
     if record.kind == "activity":
         return _reopen(record, None)
-    journal = await storage.journal(record.id)
+    accepted = () if accept is None else (accept,)
+    if record.status is Status.BLOCKED and not accepted:
+        return _reopen(record, None)
+    journal = await journal_of(storage, record.id)
     rows = () if journal is None else journal.rows
     if not rows:  # it ended, or is blocked, before it began
         return _reopen(record, None)
-    accepted = () if accept is None else (accept,)
     if record.status is Status.BLOCKED:
-        if not accepted:
-            return _reopen(record, None)
         block = await storage.block(record.id)
+        if block is not None:
+            check_text(block.recorded, record.id, "why it is blocked")
+            check_text(block.asked, record.id, "why it is blocked")
         if block is None or not differ_in_arguments_alone(block.recorded, block.asked):
             instead = "accept='arguments' is for arguments that differ and nothing else: retry it without"
             raise WrongState(record.id, record.status, "retry", instead)
@@ -149,6 +153,7 @@ def _cut(rows: Sequence[Row], record: RunRecord) -> Reopened:
     if record.status is Status.CANCELLED:
         # A child, which goes on as if its parent had not given it up.
         return Reopened(upto=next((row.place for row in effective(rows) if row.kind == "cancel"), _end(rows)))
+    check_text(record.error, record.id, "the error")
     return reopening(rows, record.error)
 
 

@@ -264,6 +264,7 @@ def _new_run(of: Template, text: str, key: str | None) -> NewRun:
         due_in=options.delay,
         metadata=of.metadata,
         options=of.stored,
+        limit=options.limit,
     )
     return run if of.parent is None else _child(run, of.parent)
 

@@ -58,7 +58,7 @@ class Starts(Base):
         reply = await self._core.start_or_send(run, signals)
         if reply.refused:
             raise await self._refused(run, reply)
-        return Handle(self._core, reply.id, found.returns, created=reply.created, known=True)
+        return self._handle(found, reply)
 
     @overload
     async def start_many(
@@ -103,11 +103,12 @@ class Starts(Base):
         of = template(found, self._options, self._parent)
         inputs = inputs_of(of, self._core.codec, given)
         named = None if keys is None else keys_of(keys, len(inputs))
-        # With keys one commit after the other: of a key that is given twice, the first run is to have it.
+        # With keys one commit after the other: of a key that is given twice, the first run is to have it. And on a
+        # connection of the caller's one statement after the other.
         return await in_order(
             new_runs(of, inputs, named or drawn, BULK),
             lambda runs: self._started(found, runs),
-            at_once=SIDE_BY_SIDE if named is None else 1,
+            at_once=SIDE_BY_SIDE if named is None and self._core.lasting else 1,
         )
 
     @property
@@ -120,7 +121,7 @@ class Starts(Base):
 
     async def _target(self, target: Callable[..., Any] | str) -> Target:
         if isinstance(target, str):
-            return await target_named(target, self._core.storage)
+            return await target_named(target, self._core.outside.storage)
         return target_of(target)
 
     async def _started(self, target: Target, runs: Sequence[NewRun]) -> list[Handle[Any]]:
@@ -128,11 +129,15 @@ class Starts(Base):
         for run, reply in zip(runs, replies, strict=True):
             if reply.refused:
                 raise await self._refused(run, reply)
-        return [Handle(self._core, reply.id, target.returns, created=reply.created, known=True) for reply in replies]
+        return [self._handle(target, reply) for reply in replies]
+
+    def _handle(self, target: Target, reply: StartReply) -> Handle[Any]:
+        core = self._core
+        return Handle(core.outside, reply.id, target.returns, created=reply.created, known=core.lasting)
 
     async def _refused(self, run: NewRun, reply: StartReply) -> KeyTaken | WrongState:
         if reply.id != run.id or run.parent_id is None:
             return KeyTaken(run.name, run.key or "", reply.id)
-        parent = await self._core.record(run.parent_id)
+        parent = await self._core.outside.record(run.parent_id)
         instead = "it has ended, or is being deleted, and nothing is started below it: start a run of its own"
         return WrongState(parent.id, parent.status, "starting a child", instead)

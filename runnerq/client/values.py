@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from runnerq.client.info import RunInfo
+from runnerq.client.readable import in_words
 from runnerq.persistence import records
 from runnerq.persistence.records import Priority, Status
 
@@ -176,5 +177,12 @@ def event_of(record: records.Event) -> Event:
         run_id=record.run_id,
         workflow=record.name,
         queue=record.queue,
-        data={} if record.data is None else msgspec.json.decode(record.data, type=dict[str, Any]),
+        data=_data(record),
     )
+
+
+def _data(record: records.Event) -> Mapping[str, Any]:
+    data = {} if record.data is None else msgspec.json.decode(record.data, type=dict[str, Any])
+    if record.kind == "blocked" and record.run_id is not None and isinstance(message := data.get("message"), str):
+        data["message"] = in_words(message, record.run_id)
+    return data

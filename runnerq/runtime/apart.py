@@ -10,12 +10,14 @@ from collections.abc import Collection, Sequence
 
 import msgspec
 
+from runnerq.errors import PayloadUnreadable
 from runnerq.persistence.protocol import Reads
 from runnerq.persistence.records import Back, Claimed, Definition, End, NewRun, Reaped, RunRecord, Stuck, Turn
 from runnerq.runtime.callbacks import log
 from runnerq.runtime.dead_letters import Dead, hook_in, hook_run
 from runnerq.runtime.writer import Writer
 from runnerq.serialization.codec import Codec
+from runnerq.serialization.sealing import unreadable
 
 CRASH_LOOP = End(status="dead_letter", reason="crash_loop")
 
@@ -61,7 +63,12 @@ class Apart:
                 continue
             if record.name not in known:
                 known[record.name] = await self._storage.definitions(record.name)
-            told = self._told(record, known[record.name], run.crashes)
+            try:
+                told = self._told(record, known[record.name], run.crashes)
+            except PayloadUnreadable as sealed:
+                # Its hook is to be told the input: given back, it comes to a worker that can read it.
+                log.warning("run %s of %s is not ended here: %s", record.id, record.name, sealed)
+                continue
             generation = record.generation
             turns.append(Turn(run_id=run.run_id, token=run.token, seen=0, generation=generation, move=CRASH_LOOP,
                               children=told))  # fmt: skip
@@ -71,6 +78,8 @@ class Apart:
     def _told(self, record: RunRecord, definitions: Sequence[Definition], crashes: int) -> tuple[NewRun, ...]:
         try:
             hook = hook_in(definitions, record.kind, record.version)
+            if hook is not None and (sealed := unreadable(record.input, record.id, "the input")) is not None:
+                raise sealed
             return hook_run(hook, Dead.of(record), CRASH_LOOP, self._codec, crashes=crashes)
         except msgspec.MsgspecError as error:
             # Written by a worker of another release, perhaps: it must not keep the run from its end.

@@ -24,24 +24,23 @@ Rules
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine
-from contextvars import Context, copy_context
+from collections.abc import Callable
+from contextvars import copy_context
 from functools import partial
 from typing import Any
 
-import msgspec
-
 from runnerq.errors import Cancelled
 from runnerq.runtime.callbacks import Fail, log, report
+from runnerq.runtime.coroutines import task_of, unwrapped
 from runnerq.runtime.current import CURRENT
 from runnerq.runtime.deadlines import Deadlines
 from runnerq.runtime.results import (
     INTERRUPTED,
     NOT_BEGUN,
     TIMED_OUT,
+    AttemptStats,
     Call,
     Ended,
     Interrupted,
@@ -58,16 +57,6 @@ UNSURE = 0.05
 """Seconds after which a thread asks again whether its worker surely has the run."""
 GRACE = 10.0
 """Seconds that an async function has to end after a timeout or a cancel."""
-
-
-class AttemptStats(msgspec.Struct, frozen=True, kw_only=True):
-    """``stuck`` are given up or timed out and still go on; ``late`` counts those that came back after that."""
-
-    running: int
-    waiting: int
-    threads: int
-    stuck: int
-    late: int
 
 
 class Attempts:
@@ -95,7 +84,7 @@ class Attempts:
         self._starting = False
         self._filling = False
         self._ended: deque[tuple[_InTask, Result]] = deque()
-        self._deadlines: Deadlines[_InTask | _InThread] = Deadlines(self._timers, _timed_out)
+        self.deadlines: Deadlines[_InTask | _InThread] = Deadlines(self._timers, _timed_out)
         self._stuck = 0
         self._late = 0
 
@@ -156,7 +145,7 @@ class Attempts:
                 _, stubborn = await asyncio.wait(tasks, timeout=GRACE)
                 for task in stubborn:
                     log.error("an async step ignores its cancel and is left behind: %r", task)
-            self._deadlines.clear()
+            self.deadlines.clear()
             self._threads.close()
 
     # --- async --------------------------------------------------------------------------------------------------------
@@ -164,10 +153,10 @@ class Attempts:
     def _begin(self, attempt: _InTask) -> None:
         timeout = attempt.call.timeout
         if timeout is not None:
-            self._deadlines.keep(attempt, timeout)
+            self.deadlines.keep(attempt, timeout)
         # Known before its task is made, which may run it to its end.
         self._open[attempt] = None
-        task = _task(self._loop, self._run_async(attempt), self._context.copy())
+        task = task_of(self._loop, self._run_async(attempt), self._context.copy())
         if attempt in self._open:
             self._open[attempt] = task
             if attempt.entered and attempt.cut is not None:
@@ -188,7 +177,8 @@ class Attempts:
             call.current.began = time.monotonic()
             CURRENT.set(call.current)
             try:
-                result = Returned(await call.fn(*call.args, **call.kwargs))
+                around = call.around
+                result = Returned(await (call.fn(*call.args, **call.kwargs) if around is None else around.run()))
             except asyncio.CancelledError as error:
                 result = attempt.cancelled_with(error)
             except KeyboardInterrupt as interrupt:
@@ -201,14 +191,14 @@ class Attempts:
                     raise
                 result = Raised(error)
             except BaseException as error:  # noqa: BLE001 - whatever a user's function raises is its result
-                result = Raised(_unwrapped(error))
+                result = Raised(unwrapped(error))
             CURRENT.set(None)
         self._leave(attempt)
         if attempt.told:
             self._stuck -= 1
             self._late += 1
         else:
-            if attempt.cut is TIMED_OUT:
+            if attempt.cut is TIMED_OUT and not (call.around is not None and isinstance(result, Returned)):
                 result = TIMED_OUT
             if self._starting:
                 self._ended.append((attempt, result))
@@ -221,7 +211,7 @@ class Attempts:
         del self._open[attempt]
         timeout = attempt.call.timeout
         if timeout is not None:
-            self._deadlines.drop(attempt, timeout)
+            self.deadlines.drop(attempt, timeout)
         if attempt.grace is not None:
             attempt.grace.cancel()
 
@@ -235,7 +225,6 @@ class Attempts:
         self._filling = False
 
     def cut(self, attempt: _InTask, why: TimedOut | Interrupted) -> None:
-        """End an async attempt, for one of two reasons."""
         if attempt.cut is not None or attempt.told:
             return
         attempt.cut = why
@@ -243,17 +232,22 @@ class Attempts:
             if attempt in self._waiting:
                 self._waiting.remove(attempt)
             self._loop.call_soon(self.tell, attempt, why)
-        elif attempt.entered:
-            task = self._open[attempt]
-            if task is not None:
-                task.cancel()
+        elif attempt.entered and (attempt.call.around is None or attempt.call.around.may_be_cut):
+            self.cancel(attempt)
             attempt.grace = self._timers.call_later(GRACE, self._give_up, attempt, why)
+
+    def cancel(self, attempt: _InTask) -> None:
+        task = self._open[attempt]
+        if task is not None:
+            task.cancel()
 
     def _give_up(self, attempt: _InTask, why: TimedOut | Interrupted) -> None:
         self._stuck += 1
         current = attempt.call.current
         log.error("run %s: step %r does not end %g s after its cancel", current.run_id, current.name, GRACE)
         self.tell(attempt, why)
+        if attempt.call.around is not None:
+            attempt.call.around.abandon()
 
     # --- sync ---------------------------------------------------------------------------------------------------------
 
@@ -277,13 +271,13 @@ class Attempts:
         call = attempt.call
         call.current.began = time.monotonic()
         if call.timeout is not None:
-            self._deadlines.keep(attempt, call.timeout)
+            self.deadlines.keep(attempt, call.timeout)
 
     def back(self, attempt: _InThread, value: Any, error: BaseException | None) -> None:
         """A sync attempt's function has returned, before its timeout; or it was never called."""
         call = attempt.call
         if call.timeout is not None:
-            self._deadlines.drop(attempt, call.timeout)
+            self.deadlines.drop(attempt, call.timeout)
         if isinstance(error, NeverBegan):
             self._loop.call_soon(self.tell, attempt, NOT_BEGUN)
             return
@@ -331,6 +325,27 @@ class _InTask:
         self.entered = False
         self.told = False
         self.grace: Timer | None = None
+        if call.around is not None:
+            call.around.bind(self)
+
+    @property
+    def is_cut(self) -> bool:
+        return self.cut is not None
+
+    def begins(self) -> None:
+        current = self.call.current
+        current.began = time.monotonic()
+        self.rests()
+        if current.timeout is not None:
+            self._attempts.deadlines.keep(self, current.timeout)
+
+    def rests(self) -> None:
+        timeout = self.call.current.timeout
+        if timeout is not None:
+            self._attempts.deadlines.drop(self, timeout)
+
+    def break_off(self) -> None:
+        self._attempts.cancel(self)
 
     def cancelled_with(self, error: asyncio.CancelledError) -> Result:
         return Raised(error) if self.cut is None else self.cut
@@ -379,19 +394,5 @@ class _InThread:
         self._attempts.tell(self, TIMED_OUT)
 
 
-def _task(loop: asyncio.AbstractEventLoop, body: Coroutine[Any, Any, None], context: Context) -> asyncio.Task[None]:
-    if sys.version_info >= (3, 12):
-        return asyncio.Task(body, loop=loop, context=context, eager_start=True)
-    return loop.create_task(body, context=context)
-
-
 def _timed_out(attempt: _InTask | _InThread) -> None:
     attempt.timed_out()
-
-
-def _unwrapped(error: BaseException) -> BaseException:
-    """The StopIteration that a coroutine raised, which Python has wrapped (PEP 479); or the error as it is."""
-    cause = error.__cause__
-    if type(error) is RuntimeError and isinstance(cause, StopIteration):
-        return cause
-    return error

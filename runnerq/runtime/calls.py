@@ -144,6 +144,7 @@ def child_run(leaf: Leaf, parent: Claimed, parts: Parts) -> NewRun:
         due_in=options.delay,
         metadata=_metadata(command, target, parts),
         options=msgspec.json.encode(stored).decode() if stored else None,
+        limit=options.limit,
     )
     if options.detached:
         new = msgspec.structs.replace(new, root_id=None, parent_id=None, parent_position=None, depth=0)

@@ -10,10 +10,11 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import asyncio
+from collections.abc import Iterable
 from datetime import datetime
 from functools import partial
-from typing import Any, TypeAlias, assert_never
+from typing import Any, Protocol, assert_never
 
 import msgspec
 
@@ -25,9 +26,11 @@ from runnerq.runtime.effects import Answer
 from runnerq.runtime.facts import StepFacts
 from runnerq.runtime.failing import sent_failure
 from runnerq.runtime.parts import Parts
-from runnerq.runtime.results import Result, Running
-from runnerq.runtime.steps import Again, Answered, CutOff, Failed, PutOff, follow
+from runnerq.runtime.results import Call, Result, Returned, Running
+from runnerq.runtime.seals import Feed, Place, Run, Seal, Seals
+from runnerq.runtime.steps import Again, Answered, CutOff, Failed, Followed, PutOff, follow
 from runnerq.runtime.telling import tell_attempt, tell_cut
+from runnerq.runtime.transacting import Committed, Lost, Transacting
 from runnerq.runtime.turns import Unwritten
 from runnerq.workflow.commands import ATTEMPTED, SendSpec
 from runnerq.workflow.interpreter import Interpreter
@@ -36,16 +39,28 @@ from runnerq.workflow.tree import Leaf
 
 CARRIED_OUT = ATTEMPTED | {"send", "cancel"}
 
-Feed: TypeAlias = Callable[[datetime], None]
+__all__ = ["CARRIED_OUT", "Carrying", "Feed"]
+
+
+class Held(Run, Protocol):
+    """The held run, as what is carried out for it uses it."""
+
+    def advance(self, feed: Feed) -> None:
+        """Feed an answer, and go on."""
+        ...
+
+    def let_go(self) -> None:
+        """It is somebody else's."""
+        ...
 
 
 class Carrying:
-    """``advance(feed)`` has the held run feed an answer and go on; it must not be called after ``drop``."""
+    """Of one held run, which is not called any more after ``drop``."""
 
     __slots__ = (
-        "_advance",
         "_claimed",
         "_effects",
+        "_held",
         "_interpreter",
         "_lost",
         "_metadata",
@@ -53,16 +68,22 @@ class Carrying:
         "_running",
         "_waiting",
         "failures",
+        "seals",
         "unwritten",
     )  # fmt: skip
 
     def __init__(
-        self, interpreter: Interpreter, claimed: Claimed, parts: Parts, advance: Callable[[Feed], None]
+        self,
+        interpreter: Interpreter,
+        claimed: Claimed,
+        parts: Parts,
+        held: Held,
     ) -> None:
         self._interpreter = interpreter
         self._claimed = claimed
         self._parts = parts
-        self._advance = advance
+        self._held = held
+        self.seals = Seals(parts.timers, held)
         self._metadata: dict[str, Any] | None = None
         self._running: dict[str, Running] = {}
         self._effects: set[str] = set()
@@ -130,6 +151,8 @@ class Carrying:
             elif kind in ATTEMPTED:
                 if stopping or (now is not None and not self._due(leaf, now)):
                     self._waiting.append(leaf)
+                elif kind == "transaction":
+                    self._start_transaction(leaf)
                 else:
                     self._start_step(leaf)
             elif kind in CARRIED_OUT:
@@ -139,6 +162,7 @@ class Carrying:
 
     def drop(self) -> None:
         """Cancel what runs; nothing of it is heard any more."""
+        self.seals.drop()
         running, self._running = self._running, {}
         for position, each in running.items():
             each.cancel("the run is no longer held here")
@@ -169,24 +193,29 @@ class Carrying:
         parts = self._parts
         if leaf.command.fn is None:
             raise AssertionError(f"{leaf!r} has no function")
+        facts = parts.facts.of(leaf.command.fn, leaf.command.options)
+        call = self._call(leaf, facts)
+        ended = partial(self._step_ended, leaf, facts, call.current)
+        self._running[leaf.asked.position] = parts.attempts.start(call, ended)
+
+    def _call(self, leaf: Leaf, facts: StepFacts) -> Call:
         metadata = self._metadata
         if metadata is None:
             text = self._claimed.metadata
             metadata = self._metadata = {} if text is None else msgspec.json.decode(text, type=dict[str, Any])
-        facts = parts.facts.of(leaf.command.fn, leaf.command.options)
-        call = call_of(leaf, facts, self._claimed, metadata, parts, self.failures.get(leaf.asked.position))
-        ended = partial(self._step_ended, leaf, facts, call.current)
-        self._running[leaf.asked.position] = parts.attempts.start(call, ended)
+        return call_of(leaf, facts, self._claimed, metadata, self._parts, self.failures.get(leaf.asked.position))
 
     def _step_ended(self, leaf: Leaf, facts: StepFacts, current: Current, result: Result) -> None:
         if self._running.pop(leaf.asked.position, None) is not None:
-            self._advance(partial(self._feed_step, leaf, facts, current, result))
+            self._held.advance(partial(self._feed_step, leaf, facts, current, result))
 
     def _feed_step(self, leaf: Leaf, facts: StepFacts, current: Current, result: Result, now: datetime) -> None:
-        parts, interpreter = self._parts, self._interpreter
-        position = leaf.asked.position
+        parts = self._parts
         asking = asking_of(leaf, facts, current)
-        followed = follow(result, asking, parts.codec, parts.modules, lambda: now, parts.chance)
+        self._feed_followed(leaf, follow(result, asking, parts.codec, parts.modules, lambda: now, parts.chance), now)
+
+    def _feed_followed(self, leaf: Leaf, followed: Followed, now: datetime) -> None:
+        interpreter, position = self._interpreter, leaf.asked.position
         match followed:
             case Answered(text, value):
                 self._forget_failures(position)
@@ -220,6 +249,51 @@ class Carrying:
         if self._parts.beats.forget(self._claimed.id, position) or failed:
             self.unwritten.settled.append(position)
 
+    # --- transactions -------------------------------------------------------------------------------------------------
+
+    def _start_transaction(self, leaf: Leaf) -> None:
+        parts, position = self._parts, leaf.asked.position
+        if leaf.command.fn is None:
+            raise AssertionError(f"{leaf!r} has no function")
+        facts = parts.facts.of_transaction(leaf.command.fn, leaf.command.options)
+        call = self._call(leaf, facts)
+        current, seal = call.current, Seal(self.seals, leaf)
+
+        def followed(value: Any) -> Followed:
+            asking = asking_of(leaf, facts, current)
+            return follow(Returned(value), asking, parts.codec, parts.modules, parts.time.now, parts.chance)
+
+        def settles() -> bool:
+            return position in self.failures or current.said is not None
+
+        around = Transacting(parts.storage, self._claimed, seal, followed, settles)
+        call = msgspec.structs.replace(call, timeout=None, around=around)
+        ended = partial(self._transaction_ended, leaf, facts, current, seal)
+        self._running[position] = parts.transactions.start(call, ended)
+        asyncio.get_running_loop().call_soon(parts.transactions.tell_ended)
+
+    def give_place(self) -> None:
+        """Nothing of the run is unwritten or under way: the next place is for a transaction's entry."""
+        recorder = self._interpreter.recorder
+        self.seals.give(Place(recorder.place, max(self._parts.time.now(), recorder.at)), self._interpreter.leaves)
+
+    def _transaction_ended(self, leaf: Leaf, facts: StepFacts, current: Current, seal: Seal, result: Result) -> None:
+        if self._running.pop(leaf.asked.position, None) is None:
+            return
+        came = result.value if isinstance(result, Returned) else None
+        if isinstance(came, Lost):
+            self._held.let_go()
+        elif isinstance(came, Committed):
+            self.seals.release(seal, partial(self._feed_committed, leaf, came))
+        elif came is not None:
+            self.seals.release(seal, partial(self._feed_followed, leaf, came))
+        else:
+            self.seals.release(seal, partial(self._feed_step, leaf, facts, current, result))
+
+    def _feed_committed(self, leaf: Leaf, committed: Committed, now: datetime) -> None:  # noqa: ARG002 - it has its own
+        self._forget_failures(leaf.asked.position)
+        self._interpreter.follow(leaf.asked.position, committed.value, committed.at)
+
     # --- effects ------------------------------------------------------------------------------------------------------
 
     def _start_effect(self, leaf: Leaf) -> None:
@@ -246,7 +320,7 @@ class Carrying:
     def _effect_ended(self, leaf: Leaf, failure: str | None, value: bool | None) -> None:
         if leaf.position in self._effects:
             self._effects.discard(leaf.position)
-            self._advance(partial(self._feed_effect, leaf.position, failure, value))
+            self._held.advance(partial(self._feed_effect, leaf.position, failure, value))
 
     def _feed_effect(self, position: str, failure: str | None, value: bool | None, now: datetime) -> None:
         if failure is not None:

@@ -10,7 +10,7 @@ Rules
 - Where more is ready and slots are left, the next claim is sent before the runs of the last one are begun: the server
   works on one while Python works on the other.
 - At the time of the next due run, which the last claim's reply or ``expect`` named, it makes what is due ready, then
-  claims.
+  claims. A rate that lets in the next run counts as such a time.
 - Between claims, about once a second, it gives back what carries this worker's id under a token that is not held. So a
   claim whose reply was lost or late leaves no run stuck: its token is simply forgotten. A claim is never out meanwhile.
 """
@@ -294,13 +294,13 @@ class Claimer:
             self._out = None
         now = self._timers.time()
         self._due_at = min(self._due(claim, now), self._expected)
-        if not claim.runs:
+        if not (claim.runs or claim.more):
             self._found_dry(sent.number)
-        if self._heard or self._thirsty or len(claim.runs) >= sent.limit:
+        if self._heard or self._thirsty or len(claim.runs) >= sent.limit or (claim.runs and claim.more):
             self._pause = FIRST_LOOK
             self._look_at = now
         else:
-            self._pause = FIRST_LOOK if claim.runs else min(self._pause * 2, self._poll_interval)
+            self._pause = FIRST_LOOK if claim.runs or claim.more else min(self._pause * 2, self._poll_interval)
             self._look_at = now + jittered(min(self._pause, self._poll_interval))
         begin = self._guarded(lambda: self._take(claim), len(claim.runs))
         if begin is None:
@@ -325,6 +325,9 @@ class Claimer:
         if claim.next_due is None:
             return _NEVER
         at = now + max(0.0, (claim.next_due - claim.now).total_seconds()) + SLACK
+        if claim.next_due > claim.now:
+            # Nothing was held up: what the last look found too early, or taken by others, is another time's.
+            self._vain = 0
         if self._vain:
             # It was due, and somebody's transaction holds it: not in a tight loop.
             at = max(at, now + doubling(self._vain, 2 * SLACK, self._poll_interval))

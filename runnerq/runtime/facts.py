@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from runnerq.runtime.steps import Limits, limits_of
-from runnerq.serialization.signatures import signature_of
+from runnerq.serialization.signatures import signature_of, transaction_signature_of
 from runnerq.workflow.options import DEFAULTS, CallOptions
 
 
@@ -31,6 +31,11 @@ class Facts:
             plain = self._look(fn)
             return StepFacts(plain.is_async, plain.returns, limits_of(fn, options.retry, options.timeout))
         return self._look(fn)
+
+    def of_transaction(self, fn: Callable[..., Any], options: CallOptions) -> StepFacts:
+        """The same of a function that is called with a connection first."""
+        signature = transaction_signature_of(fn)
+        return StepFacts(signature.is_async, signature.returns, limits_of(fn, options.retry, options.timeout))
 
     def _look(self, fn: Callable[..., Any]) -> StepFacts:
         try:

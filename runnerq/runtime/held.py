@@ -40,6 +40,7 @@ from runnerq.runtime.failing import end_of
 from runnerq.runtime.opening import interpreter_of, open_workflow, stuck_by
 from runnerq.runtime.parts import Parts
 from runnerq.runtime.reading import later
+from runnerq.runtime.sealed import sealed_in_inbox
 from runnerq.runtime.telling import tell_end, tell_long, tell_lost, tell_never_yielded
 from runnerq.runtime.timers import Timer
 from runnerq.runtime.turns import Unwritten, bare_turn, blocking_turn, park, renewal, renewed, turn_of
@@ -51,23 +52,8 @@ class HeldWorkflow:
     """One claimed workflow run."""
 
     __slots__ = (
-        "_arrivals",
-        "_cancels",
-        "_carrying",
-        "_claimed",
-        "_deadline",
-        "_gone",
-        "_interpreter",
-        "_next",
-        "_parts",
-        "_reading",
-        "_seen",
-        "_stopping",
-        "_timeout",
-        "_timer",
-        "_turn",
-        "run_id",
-        "token",
+        "_arrivals", "_cancels", "_carrying", "_claimed", "_deadline", "_gone", "_interpreter", "_next", "_parts",
+        "_reading", "_seals", "_seen", "_stopping", "_timeout", "_timer", "_turn", "run_id", "token",
     )  # fmt: skip
 
     def __init__(
@@ -93,7 +79,8 @@ class HeldWorkflow:
         """What there is for one generation."""
         self._claimed = claimed
         self._interpreter = interpreter
-        self._carrying = Carrying(interpreter, claimed, self._parts, self._advance)
+        self._carrying = Carrying(interpreter, claimed, self._parts, self)
+        self._seals = self._carrying.seals
         self._arrivals = Arrivals()
 
     # --- taking up and letting go -------------------------------------------------------------------------------------
@@ -130,7 +117,11 @@ class HeldWorkflow:
 
     def stop(self) -> None:
         self._stopping = True
-        self._guarded(self._settle)
+        self.look_around()
+
+    def look_around(self) -> None:
+        if not self._gone:
+            self._guarded(self._settle)
 
     def drop(self) -> None:
         if self._gone:
@@ -154,7 +145,7 @@ class HeldWorkflow:
         if self._turn is None:
             self._read_mailbox(self._awaited_children())
 
-    def _let_go(self) -> None:
+    def let_go(self) -> None:
         self.drop()
         self._parts.released(self)
 
@@ -177,7 +168,11 @@ class HeldWorkflow:
         if self._gone:
             return
         if inbox is None:
-            self._let_go()
+            self.let_go()
+            return
+        sealed = sealed_in_inbox(inbox)
+        if sealed is not None:
+            self._block(Blocked(str(sealed), error=sealed))
             return
         self._seen = inbox.seen
         self._parts.time.sync(inbox.now)
@@ -196,7 +191,10 @@ class HeldWorkflow:
             self._arrivals.watch(interpreter.leaves.values(), now)
             self._feed_arrivals(now)
 
-        self._advance(feed)
+        self.advance(feed)
+        overdue = self._deadline is not None and self._deadline <= self._parts.time.now()
+        if (cancel is not None or overdue) and self._interpreter.heeds_cancel:
+            self._seals.hurry()
 
     def _feed_arrivals(self, now: datetime) -> None:
         consumed = self._carrying.unwritten.consumed
@@ -204,9 +202,17 @@ class HeldWorkflow:
         if must_read and not self._reading:
             self._read_mailbox(self._awaited_children())
 
-    def _advance(self, feed: Feed) -> None:
+    def advance(self, feed: Feed) -> None:
         """Feed something, then what has come for what was asked on it; then write, or go on waiting."""
-        self._guarded(self._feed, feed)
+        if self._seals.shut:
+            # A transaction's entry is to have the next place: what becomes of it comes first.
+            self._seals.keep(feed)
+        else:
+            self._guarded(self._feed, feed)
+
+    def feed_now(self, feed: Feed) -> None:
+        if not self._gone:
+            self._guarded(self._feed, feed)
 
     def _feed(self, feed: Feed) -> None:
         now = self._parts.time.now()
@@ -228,7 +234,7 @@ class HeldWorkflow:
 
     def _settle(self) -> None:
         """Write what there is to write and go on, or wait for what is under way."""
-        if self._turn is not None or self._reading or self._gone:
+        if self._turn is not None or self._reading or self._gone or self._seals.given is not None:
             return
         carrying = self._carrying
         progress = self._interpreter.collect()
@@ -264,6 +270,7 @@ class HeldWorkflow:
             # Nothing may be fed between this turn and its verdict: what it leaves behind is what is on record.
             self._disarm()
         self._turn = turn
+        self._seals.writes()
         self._parts.writer.submit(turn, self._written)
 
     def _due_at(self, waits_until: datetime | None) -> datetime | None:
@@ -279,11 +286,12 @@ class HeldWorkflow:
         turn, self._turn = self._turn, None
         if self._gone or turn is None:
             return
+        self._seals.written()
         if isinstance(answer, StorageRefused):
             self._refused(turn, answer)
             return
         if answer is Verdict.LOST:
-            self._let_go()
+            self.let_go()
             return
         if turn.consumed and not self._reading:
             self._arrivals.forget_taken(turn.consumed)
@@ -304,7 +312,7 @@ class HeldWorkflow:
             case End() as end:
                 self._ended(end)
             case Back() | Stuck():
-                self._let_go()
+                self.let_go()
             case _:
                 assert_never(turn.move)
 
@@ -325,7 +333,7 @@ class HeldWorkflow:
         ]
         if open_children:
             self._parts.effects.cancel_children(open_children, f"its parent ended as {end.status}")
-        self._let_go()
+        self.let_go()
 
     def _send_cancels(self) -> None:
         if self._cancels:
@@ -335,7 +343,7 @@ class HeldWorkflow:
     def _refused(self, turn: Turn, refusal: StorageRefused) -> None:
         if isinstance(turn.move, Stuck):
             log.error("run %s can neither be written nor blocked: %s", self.run_id, refusal)
-            self._let_go()
+            self.let_go()
             return
         self._carrying.drop()
         # What was fed since needs the rows that are refused: none of it can be written.
@@ -362,8 +370,11 @@ class HeldWorkflow:
         """What was asked for is on record: begin it."""
         self._carrying.begin(stopping=self._stopping)
         self._arm()
-        if self._interpreter.recorder.rows or not self._carrying.runs:
+        carrying = self._carrying
+        if self._interpreter.recorder.rows or carrying.unwritten or not carrying.runs:
             self._settle()
+        if self._seals.waiting and self._turn is None and not self._gone:
+            carrying.give_place()
         # Last: after a KeyboardInterrupt out of the workflow's code nothing more is done for this run.
         self._parts.attempts.tell_ended()
 

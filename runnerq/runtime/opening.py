@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from runnerq.errors import ConfigurationError, DecodingError, UsageError
+from runnerq.errors import ConfigurationError, DecodingError, PayloadUnreadable, UsageError
 from runnerq.persistence.records import Claimed, Stuck
 from runnerq.runtime.calls import check_child
 from runnerq.runtime.ground import Ground
@@ -60,7 +60,9 @@ def timeout_of(claimed: Claimed, target: Target) -> float | None:
 def stuck_by(blocked: Blocked, claimed: Claimed, ground: Ground) -> Stuck:
     """The move of a run that cannot go on: a fault of the worker is tried again, one of the code waits for a build."""
     error = blocked.error
-    text = None if error is None else "".join(traceback.format_exception(error))
+    # Its message names a payload and quotes none; what else a traceback has may.
+    is_sealed = isinstance(error, PayloadUnreadable)
+    text = None if error is None or is_sealed else "".join(traceback.format_exception(error))
     wait = min(FIRST_RETRY * 2 ** min(claimed.faults, 10), LONGEST_RETRY)
     return Stuck(
         message=blocked.message,
@@ -71,6 +73,7 @@ def stuck_by(blocked: Blocked, claimed: Claimed, ground: Ground) -> Stuck:
         line=blocked.line,
         traceback=text,
         retry_at=ground.time.now() + wait if blocked.by_worker else None,
+        quotes=not is_sealed,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from runnerq.persistence.protocol import Transactions
 from runnerq.persistence.records import Arrival
 from runnerq.runtime.attempts import Attempts
 from runnerq.runtime.cache import Cache
@@ -54,9 +55,11 @@ class Parts(Ground, frozen=True):
     ``chance`` draws from 0 to 1.
     """
 
+    storage: Transactions
     writer: Writer
     mailroom: Mailroom
     attempts: Attempts
+    transactions: Attempts
     effects: Effects
     cache: Cache
     feeder: Feeder

@@ -10,8 +10,54 @@ import msgspec
 from runnerq.runtime.current import Current
 
 
+class Bound(Protocol):
+    """An async attempt, for what is done around its function: that begins and ends more than once, perhaps.
+
+    Its timeout counts from each begin of the function, until it ``rests``.
+    """
+
+    call: Call
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether somebody has asked it to end."""
+        ...
+
+    def begins(self) -> None:
+        """The function is being called."""
+        ...
+
+    def rests(self) -> None:
+        """It is not, for now."""
+        ...
+
+    def break_off(self) -> None:
+        """Cancel what it waits for, though nobody has asked it to end."""
+        ...
+
+
+class Around(Protocol):
+    """What is done around an async function. It gets its attempt before anything else.
+
+    What ``run`` returns is the attempt's result, whatever it was asked meanwhile.
+    """
+
+    def bind(self, bound: Bound) -> None: ...
+
+    @property
+    def may_be_cut(self) -> bool:
+        """Whether it is to be cancelled now that somebody has asked it to end. If not, it sees to that itself."""
+        ...
+
+    async def run(self) -> Any: ...
+
+    def abandon(self) -> None:
+        """It was cut off, and has not ended in its grace."""
+        ...
+
+
 class Call(msgspec.Struct, frozen=True):
-    """What to run. ``timeout`` is seconds."""
+    """What to run. ``timeout`` is seconds; None where ``around`` sees to it."""
 
     fn: Callable[..., Any]
     args: tuple[Any, ...]
@@ -19,6 +65,7 @@ class Call(msgspec.Struct, frozen=True):
     is_async: bool
     timeout: float | None
     current: Current
+    around: Around | None = None
 
 
 class Returned(msgspec.Struct, frozen=True):
@@ -59,3 +106,13 @@ class Running(Protocol):
     def cancel(self, reason: str | None = None) -> None:
         """Ask it to end; ``ended`` is told as ever. Harmless on one that has ended, and twice."""
         ...
+
+
+class AttemptStats(msgspec.Struct, frozen=True, kw_only=True):
+    """``stuck`` are given up or timed out and still go on; ``late`` counts those that came back after that."""
+
+    running: int
+    waiting: int
+    threads: int
+    stuck: int
+    late: int

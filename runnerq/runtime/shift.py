@@ -31,13 +31,14 @@ from runnerq.runtime.current import Means
 from runnerq.runtime.effects import Effects
 from runnerq.runtime.facts import Facts
 from runnerq.runtime.feeding import Feeder
+from runnerq.runtime.freed import Freed
 from runnerq.runtime.heartbeats import Heartbeats
 from runnerq.runtime.held import HeldWorkflow
 from runnerq.runtime.leaks import keep_for_good
 from runnerq.runtime.mailroom import Mailroom
 from runnerq.runtime.maintenance import Inspector, Reaper
 from runnerq.runtime.news import News
-from runnerq.runtime.opening import timeout_of
+from runnerq.runtime.opening import stuck_by, timeout_of
 from runnerq.runtime.parts import HeldRun, Parts
 from runnerq.runtime.registry import Registry, Target
 from runnerq.runtime.settings import Settings
@@ -48,8 +49,14 @@ from runnerq.runtime.threads import Threads
 from runnerq.runtime.upkeep import upkeep
 from runnerq.runtime.writer import Writer
 from runnerq.serialization.codec import Codec
+from runnerq.workflow.ending import Blocked
 from runnerq.workflow.identity import NEVER
 from runnerq.workflow.interpreter import Interpreter
+
+TRANSACTIONS = 10
+"""Transactions that are carried out at once: as many as a storage has connections for."""
+NO_THREADS = 0
+"""They are async, all of them."""
 
 
 class Over(Enum):
@@ -81,6 +88,7 @@ class Shift:
         self._definitions = registry.definitions(settings.build)
         self._held: dict[str, HeldRun] = {}
         self._slots = Slots(settings.max_workers, settings.queues, settings.served, settings.kept)
+        self._freed = Freed()
         self.leaked = 0
         self._loop = asyncio.get_running_loop()
         self._over: asyncio.Future[Over] = self._loop.create_future()
@@ -94,6 +102,9 @@ class Shift:
         self.mailroom = Mailroom(storage, self._fail)
         threads = Threads(settings.max_threads)
         self.attempts = surroundings.attempts(threads, settings.max_steps, self._fail, self._may_begin, self._surely)
+        self.transactions = surroundings.attempts(
+            Threads(NO_THREADS), TRANSACTIONS, self._fail, self._may_begin, self._surely
+        )
         self.effects = Effects(storage, self._fail)
         self.cache: Cache = Cache(self._close, limit=settings.cache)
         self.heart = surroundings.heart(
@@ -117,6 +128,7 @@ class Shift:
             may_begin=self._may_begin,
             sync=self.time.sync,
             make=self._made,
+            stuck=lambda claimed, sealed: stuck_by(Blocked(str(sealed), error=sealed), claimed, self._parts),
             free=self._free_slot,
             close=self._close,
         )
@@ -145,9 +157,11 @@ class Shift:
             timers=surroundings.looks,
         )
         self._parts = Parts(
+            storage=storage,
             writer=self.writer,
             mailroom=self.mailroom,
             attempts=self.attempts,
+            transactions=self.transactions,
             effects=self.effects,
             cache=self.cache,
             feeder=Feeder(codec, modules),
@@ -199,6 +213,7 @@ class Shift:
             self.writer.run(),
             self.mailroom.run(),
             self.attempts.run(),
+            self.transactions.run(),
             self.effects.run(),
             self.claimer.run(),
             self.reaper.run(),
@@ -245,6 +260,7 @@ class Shift:
         self._taking.stop()
         # First of all: what ends while the last claim is awaited must make no room for what only waited.
         self.attempts.stop()
+        self.transactions.stop()
         for held in list(self._held.values()):
             held.stop()
         await self.claimer.stop()
@@ -304,6 +320,7 @@ class Shift:
             held.drop()
         self._held.clear()
         self._slots.clear()
+        self._freed.clear()
         self._empty.set()
         self.cache.clear()
         self._news.close()
@@ -312,7 +329,8 @@ class Shift:
 
     def _request(self, limit: int, token: int) -> ClaimRequest:
         pairs, held = self._slots.pairs(), self.cache.held()
-        return ClaimRequest(worker_id=self.worker_id, token=token, pairs=pairs, limit=limit, held=held)
+        freed = self._freed.take()
+        return ClaimRequest(worker_id=self.worker_id, token=token, pairs=pairs, limit=limit, held=held, freed=freed)
 
     def _tokens(self) -> Sequence[int]:
         tokens = {held.token for held in self._held.values()} | set(self._apart.tokens)
@@ -321,6 +339,7 @@ class Shift:
         return list(tokens)
 
     def _made(self, claimed: Claimed, target: Target, parked: Interpreter | None) -> HeldRun:
+        self._freed.hold(claimed)
         if claimed.kind == "activity":
             return HeldActivity(claimed, target, self._parts)
         return HeldWorkflow(claimed, self._parts, timeout_of(claimed, target), parked)
@@ -331,6 +350,9 @@ class Shift:
         if self._held.get(held.run_id) is held:
             del self._held[held.run_id]
             self._free_slot(held.run_id)
+            if self._freed.let_go(held.run_id):
+                # Whoever waits for that place is to have it now, be the free slots as few as they may.
+                self.claimer.look()
         if not self._held:
             self._empty.set()
 
@@ -352,9 +374,15 @@ class Shift:
 
     def _pulse(self, pulse: Pulse) -> None:
         self.attempts.resume()
+        self.transactions.resume()
         self._news.pulse(pulse)
 
     def _load(self) -> Load:
         """What the worker has in hand; called in the heart's thread."""
-        stats = self.attempts.stats
-        return Load(held=len(self._held), running=stats.running, stuck=stats.stuck, late=stats.late)
+        each = (self.attempts.stats, self.transactions.stats)
+        return Load(
+            held=len(self._held),
+            running=sum(stats.running for stats in each),
+            stuck=sum(stats.stuck for stats in each),
+            late=sum(stats.late for stats in each),
+        )

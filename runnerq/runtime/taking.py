@@ -4,6 +4,7 @@ Rules
 - A claimed run has its slot before the next claim is sent, which asks for what is free then; its code runs behind that.
 - A run may be claimed while it is still held here: its turn is written, and the answer on its way. It is held anew, and
   what held it before is dropped, with its slot.
+- What has a payload that cannot be read here is blocked, as a fault of this worker, before any of it is used.
 - What cannot be taken up goes back as it came, and so does what has no begun run yet when the worker stops.
 - Nothing is begun once the lease may have run out, or the shift is over: it may be done elsewhere by now.
 """
@@ -15,12 +16,14 @@ from datetime import datetime
 from functools import partial
 from typing import TypeAlias
 
+from runnerq.errors import PayloadUnreadable
 from runnerq.persistence.records import Back, Claim, Claimed, Stuck
 from runnerq.runtime.apart import Apart
 from runnerq.runtime.cache import Cache
 from runnerq.runtime.callbacks import log
 from runnerq.runtime.parts import HeldRun
 from runnerq.runtime.registry import Registry, Target
+from runnerq.runtime.sealed import sealed_in_claim
 from runnerq.runtime.slots import Slots
 from runnerq.workflow.interpreter import Interpreter
 
@@ -44,6 +47,7 @@ class Taking:
         may_begin: Callable[[], bool],
         sync: Callable[[datetime], None],
         make: Make,
+        stuck: Callable[[Claimed, PayloadUnreadable], Stuck],
         free: Callable[[str], None],
         close: Callable[[Interpreter], None],
     ) -> None:
@@ -56,6 +60,7 @@ class Taking:
         self._may_begin = may_begin
         self._sync = sync
         self._make = make
+        self._stuck = stuck
         self._free = free
         self._close = close
         self._stopping = False
@@ -91,7 +96,12 @@ class Taking:
             self._close(kept.interpreter)
         target = self._registry.get(claimed.kind, claimed.name, claimed.version)
         if target is None or (claimed.resumed and parked is None) or self._stopping:
-            self._leave(claimed, parked)
+            self._leave(claimed, parked, Back())
+            return None
+        sealed = sealed_in_claim(claimed)
+        if sealed is not None:
+            log.error("run %s of %s is blocked: %s", claimed.id, claimed.name, sealed)
+            self._leave(claimed, parked, self._stuck(claimed, sealed))
             return None
         self._slots.take(claimed.id, target.served)
         return claimed, target, parked
@@ -103,7 +113,7 @@ class Taking:
                 if parked is not None:
                     self._close(parked)
             elif self._stopping:
-                self._leave(claimed, parked)
+                self._leave(claimed, parked, Back())
                 self._free(claimed.id)
             else:
                 self._begin_one(claimed, target, parked)
@@ -121,7 +131,7 @@ class Taking:
             self._free(claimed.id)
             self._apart.leave(claimed, Stuck(message=f"taking it up failed: {error!r}", build=self._build))
 
-    def _leave(self, claimed: Claimed, parked: Interpreter | None) -> None:
+    def _leave(self, claimed: Claimed, parked: Interpreter | None, move: Back | Stuck) -> None:
         if parked is not None:
             self._close(parked)
-        self._apart.leave(claimed, Back())
+        self._apart.leave(claimed, move)

@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
-from runnerq.persistence.protocol import Runs
+from runnerq.persistence.protocol import Limits, Runs, Storage
 from runnerq.persistence.records import Definition
 from runnerq.runtime.callbacks import log
 from runnerq.runtime.maintenance import every
 from runnerq.runtime.retention import Retention
 from runnerq.runtime.settings import Settings
+from runnerq.runtime.ticker import Ticker
 from runnerq.runtime.timers import Timers
 
 PURGE_BATCH = 100
@@ -29,7 +30,7 @@ class Loop(Protocol):
     async def run(self) -> None: ...
 
 
-def upkeep(storage: Runs, settings: Settings, definitions: Sequence[Definition], timers: Timers) -> list[Loop]:
+def upkeep(storage: Storage, settings: Settings, definitions: Sequence[Definition], timers: Timers) -> list[Loop]:
     """The loops of one worker."""
     poll, retention = settings.poll_interval, settings.retention
     loops: list[Loop] = [
@@ -37,6 +38,8 @@ def upkeep(storage: Runs, settings: Settings, definitions: Sequence[Definition],
         Sweeper(storage, interval=poll, timers=timers),
         Unblocker(storage, build=settings.build, served=settings.served, interval=poll, timers=timers),
         Adopter(storage, definitions=definitions, interval=poll, timers=timers),
+        Reliever(storage, timers=timers),
+        Ticker(storage, interval=poll, timers=timers),
         Purger(storage, interval=poll, timers=timers, batch=retention.batch if retention else PURGE_BATCH),
     ]
     if retention is not None:
@@ -126,6 +129,28 @@ class Adopter:
 
     async def _look(self) -> bool:
         return await self._storage.adopt(self._definitions, self._batch) >= self._batch
+
+
+class Reliever:
+    """Lets in who waits for a place of a limit that was freed without a hint: its holder was killed, or left.
+
+    Each look goes on where the last one ended, so that a look costs the same however many wait.
+    """
+
+    def __init__(self, storage: Limits, *, timers: Timers, interval: float = 1.0, batch: int = 1000) -> None:
+        self._timers = timers
+        self._storage = storage
+        self._interval = interval
+        self._batch = batch
+        self._after: str | None = None
+
+    async def run(self) -> None:
+        await every(self._interval, "looking for free places of limits", self._look, self._timers)
+
+    async def _look(self) -> bool:
+        relieved = await self._storage.relieve(self._after, self._batch)
+        self._after = relieved.next
+        return relieved.mended > 0 and relieved.next is not None
 
 
 class Purger:

@@ -17,7 +17,7 @@ from typing import Any, cast
 
 import msgspec
 
-from runnerq.errors import DecodingError, EncodingError, PayloadTooLarge
+from runnerq.errors import ConfigurationError, DecodingError, EncodingError, PayloadTooLarge
 from runnerq.serialization.nesting import MAX_DEPTH, too_deep
 from runnerq.serialization.places import NOT_FINITE, TOO_DEEP, convert, find_fault, is_finite
 from runnerq.serialization.signatures import Parameter, Signature
@@ -105,7 +105,11 @@ class Codec:
 
     def _at_once(self, text: str, arguments: Any, what: object) -> tuple[Any, ...] | None:
         """All arguments as one tuple; None if they do not fit it, and are to be read part by part."""
-        decode = self._decoder(arguments, what)
+        try:
+            decode = self._decoder(arguments, what)
+        except ConfigurationError:
+            # Each by itself can be read: one of them in pydantic's own way.
+            decode = self._decoders[arguments] = _apart
         try:
             return cast("tuple[Any, ...]", decode(text))
         except Exception:  # noqa: BLE001  # user types are made here, by their own code
@@ -178,6 +182,10 @@ def _check_all_given(signature: Signature, positional: int, named: dict[str, Any
         raise DecodingError(
             str(what), f"the arguments of {signature.name}", f"{', '.join(map(repr, missing))} is missing"
         )
+
+
+def _apart(text: str | bytes | msgspec.Raw) -> Any:  # noqa: ARG001 - a decoder's form
+    raise ValueError("these arguments are read one by one")
 
 
 def _reason(exc: Exception) -> str:

@@ -23,6 +23,7 @@ import msgspec
 
 from runnerq.errors import EncodingError
 from runnerq.serialization.codec import encoded
+from runnerq.serialization.models import dump_what_differs, dumps_itself
 from runnerq.serialization.nesting import MAX_DEPTH
 from runnerq.serialization.places import NOT_FINITE, TOO_DEEP, Unstorable, convert
 from runnerq.serialization.shapes import Shape, shape_of
@@ -121,8 +122,8 @@ def _opened(value: Any) -> Any:
         return dict(value)
     if isinstance(value, list | tuple):
         return list(value)
-    if hasattr(type(value), "model_dump"):
-        return value.model_dump(mode="json", exclude_defaults=True)
+    if dumps_itself(value):
+        return dump_what_differs(value)
     plain = value if type(value) is float else convert(value)
     if type(plain) is float and not math.isfinite(plain):
         raise Unstorable(NOT_FINITE)

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from runnerq.serialization.models import dump, dumps_itself
 from runnerq.serialization.nesting import MAX_DEPTH
 from runnerq.serialization.shapes import shape_of
 
@@ -43,9 +44,8 @@ def convert(value: Any) -> Any:
         return int.__pos__(value)
     if isinstance(value, float):
         return float.__pos__(value)
-    dump = getattr(type(value), "model_dump", None)
-    if dump is not None and not isinstance(value, type):
-        return dump(value, mode="json")
+    if dumps_itself(value):
+        return dump(value)
     raise Unstorable(_advice(value))
 
 

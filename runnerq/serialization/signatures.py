@@ -4,7 +4,7 @@ Rules
 - ``functools.wraps``, ``partial`` and bound methods are looked through: what is inside says the types.
 - An un-annotated parameter or result is Any.
 - A generator function annotated ``Flow[R]``, any ``Generator[..., ..., R]``, returns R.
-- The context of a workflow is dropped, and its annotation is not resolved.
+- The context of a workflow and the connection of a transaction are dropped, their annotations are not resolved.
 - A signature is kept for as long as its function lives.
 """
 
@@ -87,6 +87,11 @@ def workflow_signature_of(fn: Callable[..., Any]) -> Signature:
     return _cached("workflow", fn, _read_workflow)
 
 
+def transaction_signature_of(fn: Callable[..., Any]) -> Signature:
+    """The signature of what ``ctx.transaction`` calls, without its connection. Raises ConfigurationError, too."""
+    return _cached("transaction", fn, _read_transaction)
+
+
 def layers(fn: Any) -> tuple[Any, ...]:
     """The callable and what it wraps, outermost first."""
     found: list[Any] = []
@@ -141,6 +146,18 @@ def _cached(reader: str, fn: Any, read: Callable[[Any], Signature]) -> Signature
 
 def _read_function(fn: Any) -> Signature:
     return _read(fn, parameters_of(fn))
+
+
+def _read_transaction(fn: Any) -> Signature:
+    parameters = parameters_of(fn)
+    if parameters is None:
+        return _read(fn, None)
+    first = parameters[0] if parameters else None
+    if first is None or first.kind in (_Kind.KEYWORD_ONLY, _Kind.VAR_KEYWORD):
+        raise ConfigurationError(
+            f"{_name(fn)} ({source_line(fn)}) takes no connection, which a transaction's function is given first"
+        )
+    return _read(fn, parameters if first.kind is _Kind.VAR_POSITIONAL else parameters[1:])
 
 
 def _read_workflow(fn: Any) -> Signature:

@@ -8,19 +8,26 @@ from typing import Any
 import msgspec
 
 from runnerq.errors import ConfigurationError
+from runnerq.serialization.models import UnionDecoder, is_model, union_decoder, validate
 
 _SUBCLASSED = (str, int, float)
 
 
 def check_type(type_: Any, where: object) -> None:
     """Raise ConfigurationError, naming ``where``, if values cannot be decoded into this type form."""
-    decoder_of(type_, where)
+    if isinstance(decoder_of(type_, where), UnionDecoder):
+        return
     try:
         refused = _refused(msgspec.inspect.type_info(type_), set())
     except Exception as exc:  # annotations of user classes are evaluated
         raise _cannot(type_, where, f"{type(exc).__name__}: {exc}") from exc
-    if refused is not None:
-        raise _cannot(type_, where, f"{describe(refused)} has no JSON form")
+    if refused is None:
+        return
+    hidden = _private(refused)
+    if hidden is not None:
+        # It would be lost in silence: msgspec leaves it out.
+        raise _cannot(type_, where, f"field {hidden!r} of {describe(refused)} begins with '_', which is not stored")
+    raise _cannot(type_, where, f"{describe(refused)} has no JSON form")
 
 
 def decoder_of(type_: Any, where: object) -> Callable[[str | bytes | msgspec.Raw], Any]:
@@ -28,14 +35,19 @@ def decoder_of(type_: Any, where: object) -> Callable[[str | bytes | msgspec.Raw
     try:
         return msgspec.json.Decoder(type_, dec_hook=revive).decode
     except Exception as exc:  # annotations of user classes are evaluated
+        try:
+            union = union_decoder(type_)
+        except Exception as refused:  # pydantic makes it, with hooks of user classes
+            raise _cannot(type_, where, str(refused) or type(refused).__name__) from refused
+        if union is not None:
+            return union
         raise _cannot(type_, where, str(exc) or type(exc).__name__) from exc
 
 
 def revive(type_: Any, stored: Any) -> Any:
     """An instance of what msgspec does not know, from its stored form: the inverse of ``places.convert``."""
-    validate = getattr(type_, "model_validate", None)
-    if validate is not None:
-        return validate(stored)
+    if is_model(type_):
+        return validate(type_, stored)
     for plain in _SUBCLASSED:
         if isinstance(type_, type) and issubclass(type_, plain):
             if isinstance(stored, bool) or not isinstance(stored, (int, float) if plain is float else plain):
@@ -57,8 +69,14 @@ def _cannot(type_: Any, where: object, reason: str) -> ConfigurationError:
     return ConfigurationError(
         f"{where} is annotated {describe(type_)}, and values cannot be stored and read back as that: {reason}. Use "
         "builtins, dataclasses, msgspec.Structs, attrs or pydantic classes; a union of several classes needs tagged "
-        "Structs; Any gives JSON builtins"
+        "Structs, or pydantic models with a Literal each; Any gives JSON builtins"
     )
+
+
+def _private(cls: Any) -> str | None:
+    """The first field of an attrs class that is not stored."""
+    names = (attribute.name for attribute in getattr(cls, "__attrs_attrs__", ()))
+    return next((name for name in names if name.startswith("_")), None)
 
 
 def _refused(node: Any, seen: set[int]) -> Any:
@@ -69,6 +87,7 @@ def _refused(node: Any, seen: set[int]) -> Any:
         return None
     seen.add(id(node))
     if isinstance(node, msgspec.inspect.CustomType):
-        known = hasattr(node.cls, "model_validate") or issubclass(node.cls, _SUBCLASSED)
-        return None if known else node.cls
+        return None if is_model(node.cls) or issubclass(node.cls, _SUBCLASSED) else node.cls
+    if isinstance(node, msgspec.inspect.DataclassType) and _private(node.cls) is not None:
+        return node.cls
     return next(filter(None, (_refused(getattr(node, name), seen) for name in node.__struct_fields__)), None)

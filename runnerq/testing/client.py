@@ -13,14 +13,18 @@ from runnerq.client.core import Core, Given, ended
 from runnerq.client.hub import Stirs
 from runnerq.client.info import waiting_for
 from runnerq.client.options import NO_OPTIONS
+from runnerq.client.readable import block_of
 from runnerq.errors import RunBlocked
+from runnerq.persistence.coded import Opening
 from runnerq.persistence.records import Claimed, Outcome, Stuck, Turn
 from runnerq.runtime.ground import Ground
 from runnerq.runtime.registry import Registry
 from runnerq.runtime.retention import Retention
 from runnerq.runtime.worker import Worker
+from runnerq.serialization.chains import Codecs, chain_of
 from runnerq.serialization.codec import Codec
 from runnerq.serialization.failures import modules_snapshot
+from runnerq.serialization.sealing import Chain
 from runnerq.testing.redrive import Redriver
 from runnerq.testing.stage import NothingLeft, Stage
 from runnerq.testing.surroundings import StageSurroundings, StandingTime
@@ -36,8 +40,8 @@ MAX_DEPTH = 32
 class StageCore(Core):
     """A client's verbs, whose waiting moves the test's time."""
 
-    def __init__(self, stage: Stage, codec: Codec) -> None:
-        super().__init__(Given(stage.storage), stage.storage, codec)
+    def __init__(self, stage: Stage, codec: Codec, chain: Chain | None = None) -> None:
+        super().__init__(Given(stage.storage), stage.storage, codec, chain)
         self.stage = stage
         self.causes: dict[str, BaseException] = {}
 
@@ -53,6 +57,7 @@ class StageCore(Core):
         self.stage.faults.check(record.root_id)
         blocked = self.stage.storage.blocked_in(record.root_id)
         if blocked is not None:
+            blocked = await block_of(self.storage, blocked.run_id) or blocked
             name = (await self.record(blocked.run_id)).name
             raise RunBlocked(blocked.run_id, name, blocked) from self.causes.get(blocked.run_id)
         return ended(record)
@@ -78,8 +83,10 @@ class StageCore(Core):
 class StageClient(Client):
     """A client on a stage of its own."""
 
-    def __init__(self, start: datetime | None = None, *, payload_limit: int = PAYLOAD_LIMIT) -> None:
-        self._core = StageCore(Stage(start), Codec(payload_limit))
+    def __init__(
+        self, start: datetime | None = None, *, codec: Codecs | None = None, payload_limit: int = PAYLOAD_LIMIT
+    ) -> None:
+        self._core = StageCore(Stage(start), Codec(payload_limit), chain_of(codec, payload_limit))
         self._options = NO_OPTIONS
 
     @property
@@ -117,19 +124,28 @@ class StageClient(Client):
             seed=stage.seed,
             drive=lambda run_id: stage.drive(run_id, copy_context()),
         )
-        stage.storage.look = Looking(stage, Redriver(ground), self._staged.causes)
+        chain = self._core.chain
+        opening = None if chain is None else Opening(chain)
+        stage.storage.look = Looking(stage, Redriver(ground), self._staged.causes, opening)
 
 
 class Looking:
-    """Looks at each written turn: drives the run again, and remembers what is wrong with it."""
+    """Looks at each written turn: drives the run again, and remembers what is wrong with it. ``opening`` opens what is
+    stored, where codecs seal it."""
 
-    def __init__(self, stage: Stage, redriver: Redriver, causes: dict[str, BaseException]) -> None:
+    def __init__(
+        self, stage: Stage, redriver: Redriver, causes: dict[str, BaseException], opening: Opening | None = None
+    ) -> None:
+        self._opening = opening
         self._stage = stage
         self._redriver = redriver
         self._causes = causes
 
     def __call__(self, claimed: Claimed, turn: Turn, rows: Sequence[Row]) -> None:
         self._stage.roots[claimed.id] = claimed.root_id
+        if self._opening is not None:
+            rows = self._opening.rows(rows, turn.run_id, turn.generation)
+            claimed, turn = self._opening.claimed(claimed), self._opening.end_of(turn)
         if isinstance(turn.move, Stuck):
             cause = self._redriver.cause(claimed, turn, rows)
             if cause is not None:

@@ -14,7 +14,7 @@ import inspect
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import msgspec
 
@@ -23,10 +23,11 @@ from runnerq.client.options import NO_OPTIONS
 from runnerq.client.starting import new_run, target_of, template
 from runnerq.errors import RunnerQError, StorageUnavailable
 from runnerq.ids import derived_run_id
-from runnerq.persistence.protocol import Storage
+from runnerq.persistence.protocol import CommitUnclear, Storage, Work
 from runnerq.persistence.records import Outcome, Turn, Verdict
 from runnerq.retry import seconds
 from runnerq.runtime.worker import Worker
+from runnerq.serialization.chains import Codecs
 from runnerq.serialization.failures import read
 from runnerq.testing.client import StageClient, worker_of
 from runnerq.testing.stage import START, NothingLeft
@@ -78,6 +79,30 @@ class _Mortal:
         self.died_of = f"{boundary} ({_described(turns)})"
         return await asyncio.get_running_loop().create_future()  # type: ignore[no-any-return]  # it never returns
 
+    async def transact(self, work: Work) -> Verdict:
+        if self.died_of is not None:
+            raise StorageUnavailable("this worker has died")
+        verdict = await self._storage.transact(cast("Work", _MortalWork(work, self._before)))
+        self._meet("a transaction", written=True)
+        if self.died_of is not None:
+            # It never hears of its commit.
+            raise CommitUnclear(self.died_of)
+        return verdict
+
+    async def _before(self, turn: Turn) -> None:
+        """A transaction is about to be committed."""
+        self.commits += 1
+        self._meet(_described([turn]), written=False)
+        if self.died_of is not None:
+            await asyncio.get_running_loop().create_future()
+
+    def _meet(self, what: str, *, written: bool) -> None:
+        """Die, if this is the boundary."""
+        boundary = self._boundary
+        here = boundary is not None and (boundary.commit, boundary.written) == (self.commits, written)
+        if here and self.died_of is None:
+            self.died_of = f"{boundary} ({what})"
+
     async def give_back(self, worker_id: int) -> int:
         return 0 if self.died_of is not None else await self._storage.give_back(worker_id)
 
@@ -92,6 +117,25 @@ class _Mortal:
             return await getattr(self._storage, name)(*args, **kwargs)
 
         return ask
+
+
+class _MortalWork:
+    """A transaction's work, with what is done before its commit."""
+
+    def __init__(self, work: Work, before: Callable[[Turn], Awaitable[None]]) -> None:
+        self.work = work
+        self.before = before
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.work, name)
+
+    async def carry_out(self, connection: Any) -> Turn:
+        turn = await self.work.carry_out(connection)
+        await self.before(turn)
+        return turn
+
+    def committing(self) -> None:
+        self.work.committing()
 
 
 class _Mind(msgspec.Struct, frozen=True):
@@ -134,17 +178,21 @@ async def explore_crashes(
     activities: Iterable[Callable[..., Any]] = (),
     signals: Iterable[SignalIn] = (),
     reset: Callable[[], object] | None = None,
+    codec: Codecs | None = None,
+    connection: Any = None,
 ) -> CrashReport:
     """Crash a worker at every commit of this run, before and after it, with the cache on and off.
 
     ``activities`` are what it starts as children, workflows included. ``signals`` are (channel, value) pairs sent once
     it has started, or (channel, value, duration) sent so long after. ``reset`` is called before each play, to give what
-    the steps touch its first state again.
+    the steps touch its first state again. ``codec`` is what ``connect`` takes.
+    ``connection`` is what functions of ``ctx.transaction`` are given; one that has transactions of its own is rolled
+    back where a worker dies before the commit.
 
     Raises AssertionError, which names the boundary, if the run does not end each time as it does without a crash; and
     what ``result()`` raises of a run that is not deterministic, or blocked.
     """
-    play = _Play(workflow, args, list(activities), list(signals), reset)
+    play = _Play(workflow, args, list(activities), list(signals), reset, codec, connection)
     without = await play.once(None, 0, watched=True)
     if without.outcome is None:
         raise without.answer
@@ -173,6 +221,8 @@ class _Play:
         others: list[Callable[..., Any]],
         signals: list[SignalIn],
         reset: Callable[[], object] | None,
+        codec: Codecs | None,
+        connection: Any,
     ) -> None:
         self._workflow = workflow
         self._args = args
@@ -180,12 +230,15 @@ class _Play:
         self._workflows = [workflow, *(fn for fn in others if fn not in self._activities)]
         self._signals = signals
         self._reset = reset
+        self._codec = codec
+        self._connection = connection
 
     async def once(self, boundary: Boundary | None, cache: int, *, watched: bool = False) -> _Played:
         """One play, on a stage of its own; ``watched`` drives each turn again."""
         if self._reset is not None:
             self._reset()
-        async with StageClient() as client:
+        async with StageClient(codec=self._codec) as client:
+            client.stage.storage.connection = self._connection
             if watched:
                 client.watch(self._workflows, self._activities)
             return await _Scene(self, client, boundary, cache).play()

@@ -9,6 +9,7 @@ async with Environment(workflows=[checkout], activities=[charge_card]) as env:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Self
@@ -19,6 +20,7 @@ from runnerq.errors import ConfigurationError
 from runnerq.retry import seconds
 from runnerq.runtime.retention import Retention
 from runnerq.runtime.worker import Worker
+from runnerq.serialization.chains import Codecs
 from runnerq.testing.client import StageClient, worker_of
 from runnerq.testing.storage import at_once
 
@@ -29,7 +31,8 @@ class Environment(StageClient):
     Time begins at ``start`` (2025-01-01 UTC) and stands still, except in ``advance`` and while the test awaits a
     ``result()``, ``reached()`` or ``wait()``: then it jumps to what is due next whenever all is at rest. Every run is
     driven again from its journal at each turn; what is found wrong is raised by ``result()``, and else at the exit.
-    ``retention`` deletes by the same clock, whenever it moves.
+    ``retention`` deletes by the same clock, whenever it moves. ``codec`` is what ``connect`` takes.
+    ``connection`` is what functions of ``ctx.transaction`` are given: a fake, or one to a database of the test's.
     """
 
     def __init__(
@@ -39,11 +42,14 @@ class Environment(StageClient):
         start: datetime | None = None,
         *,
         retention: Retention | None = None,
+        codec: Codecs | None = None,
+        connection: Any = None,
         payload_limit: int = PAYLOAD_LIMIT,
     ) -> None:
         self._retention = retention
         self._workflows, self._activities = list(workflows), list(activities)
-        super().__init__(start, payload_limit=payload_limit)
+        super().__init__(start, codec=codec, payload_limit=payload_limit)
+        self.stage.storage.connection = connection
         self._worker: Worker | None = None
 
     # --- life ---------------------------------------------------------------------------------------------------------
@@ -96,6 +102,14 @@ class Environment(StageClient):
             raise ConfigurationError(f"replace() takes a function to call instead, not {fake!r}")
         self.stage.replace(activity, fake)
 
+    def transaction(self, connection: object = None) -> AbstractAsyncContextManager[Any]:
+        """What stands for a transaction of your own: ``async with env.transaction() as connection``.
+
+        What is started and sent with ``options(connection=connection)`` comes about when it is left, or not at all if
+        an exception leaves it. With a ``connection`` of yours, a fake for instance, it is that one's transaction.
+        """
+        return self.stage.storage.transaction(connection)
+
     def journals(self) -> list[dict[str, Any]]:
         """Every run's export, oldest first: what ``check_replay`` takes."""
-        return [at_once(export(self.stage.storage, run_id)) for run_id in self.stage.storage.run_ids()]
+        return [at_once(export(self.storage, run_id)) for run_id in self.stage.storage.run_ids()]

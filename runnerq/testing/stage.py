@@ -7,7 +7,8 @@ Rules
   under way. A step that waits for a timer of the loop, a socket or a pool's thread is waited for, in real time. One
   that waits for something else (a library's own thread, a process) has PATIENCE, and is then passed over: so a step
   that never ends can lose a race.
-- Who waited is answered before time moves on. Where nothing is due any more, who waits without an end is told so.
+- Who waited is answered before time moves on. Where nothing is due any more, who waits without an end is told so; also
+  where nothing but schedules has been due for MANY_TICKS of them: they go on for ever.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ START = datetime(2025, 1, 1, tzinfo=UTC)
 
 PATIENCE = 1.0
 """Seconds of real time for steps that wait for what cannot be seen from here."""
+
+MANY_TICKS = 1000
 
 Attempted = tuple[str, int, str, int]
 
@@ -70,6 +73,7 @@ class Stage:
         self._under_way = 0
         self._in_threads = 0
         self._waited = False
+        self._ticks_alone = 0
         self._waiters: list[_Waiter[Any]] = []
         self._stirred = asyncio.Event()
         self._heard = 0
@@ -119,6 +123,7 @@ class Stage:
         if self._mover.done():
             await self._mover
         self._waiters.append(waiter)
+        self._ticks_alone = 0
         self._stirred.set()
         try:
             return await waiter.answer
@@ -207,7 +212,13 @@ class Stage:
         if self._under_way:
             # Of held runs. Where nothing is under way none is held, and what is kept is nobody's any more.
             due.append(self.timers.next_due())
-        return min((at for at in due if at is not None and at > self.now()), default=None)
+        at = min((at for at in due if at is not None and at > self.now()), default=None)
+        tick = self.storage.next_tick(self.now())
+        if tick is None or (at is not None and at <= tick):
+            self._ticks_alone = 0
+            return at
+        self._ticks_alone = 0 if at is not None else self._ticks_alone + 1
+        return tick if self._ticks_alone <= MANY_TICKS else None
 
     async def _something(self, loop: asyncio.AbstractEventLoop, within: float | None = None) -> None:
         """Return when a step has ended, something was heard, a timer of the loop was due, or ``within`` has passed."""
@@ -242,7 +253,9 @@ class Stage:
         self._under_way += 1
         self._waited = False
         self._in_threads += in_thread
-        self.calls[(current.run_id, current.generation, current.entry, current.attempt), current.name] += 1
+        if current.kind != "transaction":
+            # One that is called again was rolled back before.
+            self.calls[(current.run_id, current.generation, current.entry, current.attempt), current.name] += 1
 
     def ended(self, *, in_thread: bool) -> None:
         self._under_way -= 1

@@ -10,7 +10,7 @@ import msgspec
 
 from runnerq.clock import Clock
 from runnerq.ids import new_token
-from runnerq.persistence.memory import MemoryStorage, reading, upkeep
+from runnerq.persistence.memory import MemoryStorage, limits, reading, upkeep
 from runnerq.persistence.records import (
     DEFAULT_QUEUE,
     BlockRecord,
@@ -72,15 +72,31 @@ class StageStorage(MemoryStorage):
     # --- what only a test asks ----------------------------------------------------------------------------------------
 
     def next_due(self, now: datetime) -> datetime | None:
-        """When something is due after now: a delayed, waiting or retrying run, or the next try of a blocked one."""
+        """When something is due after now but a schedule: a delayed, waiting or retrying run, the next try of a blocked
+        one, or the next that a limit's rate lets in."""
         with self.writing() as (book, _):
             due = [row.due_at for row in book.open.values()] + [block.retry_at for block in book.blocks.values()]
+            due.append(limits.next_open(book, now))
         return min((at for at in due if at is not None and at > now), default=None)
 
     def is_due(self, now: datetime) -> bool:
-        """Whether something is due that was not made ready yet."""
+        """Whether something is due that was not made ready yet, or fired."""
         with self.writing() as (book, _):
-            return any(row.due_at is not None and row.due_at <= now for row in book.open.values())
+            if any(row.due_at is not None and row.due_at <= now for row in book.open.values()):
+                return True
+        ticks = self._ticks()
+        return bool(ticks) and min(ticks) <= now
+
+    def next_tick(self, now: datetime) -> datetime | None:
+        """When the next schedule is due, if there is a worker that would fire it."""
+        return min((at for at in self._ticks() if at > now), default=None)
+
+    def _ticks(self) -> list[datetime]:
+        with self.writing() as (book, _):
+            if all(worker.reaped for worker in book.workers.values()):
+                return []
+            kept = book.schedules.values()
+            return [each.next_at for each in kept if each.next_at is not None and each.paused_at is None]
 
     def blocked_in(self, root_id: str) -> BlockRecord | None:
         """The first blocked run of this tree."""

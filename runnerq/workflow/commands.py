@@ -24,10 +24,12 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 R = TypeVar("R")
 
-CommandKind = Literal["step", "child", "spawn", "send", "cancel", "sleep", "signal", "all", "race", "publish", "undo"]
+CommandKind = Literal[
+    "step", "transaction", "child", "spawn", "send", "cancel", "sleep", "signal", "all", "race", "publish", "undo"
+]  # fmt: skip
 """An ``undo`` is what ``ctx.compensate`` registers: it is never yielded, and asked for when the run ends badly."""
 
-ATTEMPTED: frozenset[CommandKind] = frozenset({"step", "undo"})
+ATTEMPTED: frozenset[CommandKind] = frozenset({"step", "transaction", "undo"})
 """Kinds that call an activity function, in attempts."""
 
 

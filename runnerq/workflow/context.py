@@ -35,9 +35,9 @@ from runnerq.workflow.commands import (
 )
 from runnerq.workflow.declare import callable_name
 from runnerq.workflow.driver import ContinueAsNew, Driver, RunLog
-from runnerq.workflow.given import checked_key, checked_names
+from runnerq.workflow.given import asked_limit, checked_key, checked_names
 from runnerq.workflow.identity import Info
-from runnerq.workflow.options import DEFAULTS, Arguments, CallOptions, OnDuplicate, ParentClose
+from runnerq.workflow.options import DEFAULTS, Arguments, CallOptions, Limit, OnDuplicate, ParentClose
 from runnerq.workflow.yields import hint
 
 P = ParamSpec("P")
@@ -79,10 +79,17 @@ class Context:
     def step(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Command[R]: ...
     def step(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Command[Any]:
         """Call ``fn`` once and keep its answer. It runs at least once; a recorded answer never runs again."""
-        return Command(
-            self._driver, "step", self._options.name or _name_of(fn),
-            fn=fn, args=args, kwargs=kwargs, options=self._options,
-        )  # fmt: skip
+        return self._inline("step", fn, args, kwargs)
+
+    def transaction(
+        self, fn: Callable[Concatenate[Any, P], Coroutine[Any, Any, R]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Command[R]:
+        """Call async ``fn`` with an open connection and these arguments, exactly once.
+
+        What it writes through the connection, an asyncpg one in a transaction, and the entry that keeps its answer are
+        one commit. It must not end the transaction itself; ``async with connection.transaction():`` makes a savepoint.
+        """
+        return self._inline("transaction", fn, args, kwargs)
 
     @overload
     def child(
@@ -249,6 +256,7 @@ class Context:
         delay: float | timedelta | None = None,
         at: datetime | None = None,
         metadata: Mapping[str, str] | None = None,
+        limit: Limit | tuple[str, str] | str | None = None,
         on_duplicate: OnDuplicate | None = None,
         parent_close: ParentClose | None = None,
         detached: bool | None = None,
@@ -260,6 +268,9 @@ class Context:
         ``formerly``: the name, or names, that the call had in runs that are still open. ``arguments="any"``: it may be
         on record there with other arguments. ``detached=True``: what is spawned is a run of its own and no child; it
         outlives this run, and its handle has no ``result()``.
+
+        ``limit="stripe"`` or ``limit=("customer", "7")`` is what a child or spawned run counts against while a worker
+        holds it; a step counts for nothing, as its run holds the place.
 
         A child has its id before it is written, so it never becomes the run that holds its ``key`` already: it fails
         with KeyTaken, under ``return_existing`` as under ``no_reuse``. A detached one fails the same way, and tells
@@ -284,6 +295,7 @@ class Context:
             detached=detached,
             formerly=None if formerly is None else checked_names(formerly),
             arguments=arguments,
+            limit=None if limit is None else asked_limit(limit),
         )
         return Context(self._driver, self._options.under(given))
 
@@ -351,6 +363,12 @@ class Context:
         if kind == "child" and self._options.detached:
             raise UsageError(f"a detached run cannot be waited for: spawn {name!r}, or leave detached=True out")
         return self._command(kind, name, fn=target, args=args, kwargs=kwargs, spec=ChildSpec(None))
+
+    def _inline(self, kind: Literal["step", "transaction"], fn: Any, args: Any, kwargs: Any) -> Command[Any]:
+        name = self._options.name or _name_of(fn)
+        if self._options.limit is not None:
+            raise UsageError(f"a limit counts runs, and {name!r} is to run within this one: make it a child")
+        return self._command(kind, name, fn=fn, args=args, kwargs=kwargs)
 
     def _command(self, kind: Any, name: str, **parts: Any) -> Command[Any]:
         return Command(self._driver, kind, name, options=self._options, **parts)

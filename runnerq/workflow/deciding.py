@@ -25,8 +25,10 @@ from runnerq.workflow.commands import AllSpec, ChildSpec, Winner
 from runnerq.workflow.journal import RowKind
 from runnerq.workflow.tree import Branch, Composite, Decision, Leaf, Node, Thrown, Undoing
 
-EFFECTS = frozenset({"step", "send", "cancel", "undo"})
+EFFECTS = frozenset({"step", "transaction", "send", "cancel", "undo"})
 """What is answered before a cancel is delivered: it may be half done."""
+CUT_OFF = frozenset({"step", "transaction"})
+"""What is broken off by a cancel, if it has no answer then."""
 _LOST = "its race or group was decided"
 
 
@@ -237,7 +239,7 @@ class Deciding(ABC):
             self._advance(branch, Thrown(Cancelled(branch.reason)))
         else:
             branch.pending = True
-            if isinstance(waiting, Leaf) and waiting.command.kind == "step":
+            if isinstance(waiting, Leaf) and waiting.command.kind in CUT_OFF:
                 self.cutting.add(waiting.position)
 
     def _cancel_members(self, composite: Composite) -> None:
@@ -245,7 +247,7 @@ class Deciding(ABC):
         composite.open += 1
         for index, member in enumerate(composite.members):
             if isinstance(member, Leaf):
-                if member.command.kind == "step":
+                if member.command.kind in CUT_OFF:
                     self.cutting.add(member.position)
                 elif member.command.kind not in EFFECTS:
                     self._drop(member)

@@ -11,14 +11,14 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from runnerq.errors import Cancelled, UsageError
+from runnerq.errors import Cancelled, PayloadUnreadable, UsageError
 from runnerq.serialization.failures import recorded_failure
 
 CODE_FAULTS: tuple[type[BaseException], ...] = (
     AttributeError, NameError, TypeError, LookupError, AssertionError, ImportError,
     RecursionError, MemoryError, UsageError,
 )  # fmt: skip
-WORKER_FAULTS: tuple[type[BaseException], ...] = (ImportError, MemoryError)
+WORKER_FAULTS: tuple[type[BaseException], ...] = (ImportError, MemoryError, PayloadUnreadable)
 
 
 class Returned(msgspec.Struct, frozen=True):

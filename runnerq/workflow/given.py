@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from runnerq.errors import ConfigurationError, UsageError
+from runnerq.workflow.declare import check_name
+from runnerq.workflow.options import Limit
 
 FARTHEST = datetime(9000, 1, 1, tzinfo=UTC)
 """A due time past this would leave no room for ranks and zones before the last year that a datetime holds."""
@@ -14,6 +16,8 @@ EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 """A due time before this is as good as this: what is earlier still may leave no room before the first year."""
 MOST_KEY = 1_800
 """UTF-8 bytes; with the longest name beside it this is what an index entry of a database holds."""
+MOST_LIMIT_KEY = 1_024
+"""UTF-8 bytes: a limit's key stands in indexes, beside its scope."""
 MOST_METADATA = 16_384
 """Characters; metadata is for labels that runs are found by."""
 
@@ -66,8 +70,48 @@ def checked_time(at: object, what: str = "at=") -> datetime:
     except OverflowError:
         utc = None
     if utc is None or utc > FARTHEST:
-        raise ConfigurationError(f"{what}{at!r} is too far off: give a time before the year {FARTHEST.year}")
+        raise ConfigurationError(f"{what}{at!r} is too far off: give a time of the years 1 to {FARTHEST.year - 1}")
     return utc
+
+
+def checked_scope(scope: object) -> str:
+    """The name of a scope. ConfigurationError for what is none."""
+    return check_name(scope, "the scope of a limit")
+
+
+def checked_limit(limit: object) -> Limit:
+    """A limit as a caller gives it: a scope, a scope and a key, or a Limit. ConfigurationError for the rest."""
+    match limit:
+        case str(scope):
+            return Limit(checked_scope(scope))
+        case Limit(scope=scope, key=""):
+            return Limit(checked_scope(scope))
+        case Limit(scope=scope, key=key) | (scope, key):
+            return Limit(checked_scope(scope), _checked_key(key))
+        case _:
+            raise ConfigurationError(
+                f'limit={limit!r}: expected a scope, "stripe", or a scope and a key, ("customer", "7")'
+            )
+
+
+def asked_limit(limit: object) -> Limit:
+    """The same where a workflow gives it: what is none is a UsageError, a fault of the code."""
+    try:
+        return checked_limit(limit)
+    except ConfigurationError as error:
+        raise UsageError(str(error)) from error
+
+
+def _checked_key(key: object) -> str:
+    if not isinstance(key, str) or not key:
+        raise ConfigurationError(f"the key of a limit is a non-empty str, not {key!r}: write str(...) around it")
+    if not _storable(key):
+        raise ConfigurationError(f"the key of a limit is text without NUL and unpaired surrogates, not {key!r}")
+    if (size := len(key.encode())) > MOST_LIMIT_KEY:
+        raise ConfigurationError(
+            f"a limit's key of {size:,} bytes is over {MOST_LIMIT_KEY:,}: give a hash of what it is made of"
+        )
+    return key
 
 
 def _storable(text: str) -> bool:

@@ -32,7 +32,7 @@ from runnerq.workflow.identity import Identity
 from runnerq.workflow.journal import RULES, Row, RowKind, Started
 from runnerq.workflow.recorder import diverged, other_row, takes_up
 from runnerq.workflow.reopening import accepted_before, effective
-from runnerq.workflow.tree import Branch, Leaf, Thrown, Undoing, line_of, parked_frames, take_apart
+from runnerq.workflow.tree import Branch, Leaf, Thrown, Undoing, closed, line_of, parked_frames, take_apart
 
 __all__ = ["LONG", "Identity", "Interpreter", "Progress"]
 
@@ -99,6 +99,18 @@ class Interpreter(Advance):
             at = max(at, deadline)
         self._feed("answered", position, text, at, self._settle, leaf, value)
         return True
+
+    def follow(self, position: str, value: Any, at: datetime) -> None:
+        """Feed a command's answer that is on record already, at the next place: its transaction's commit has put it
+        there.
+
+        Nothing else may have been fed since. What is asked on it is a ``mark`` behind it. Raises Blocked; the answer
+        alone is on record then.
+        """
+        self.recorder.open_recorded_now(at)
+        self._settle(self.leaves[position], value)
+        self.recorder.close_abandoned()
+        self._pump()
 
     def fail(self, position: str, text: str, at: datetime) -> bool:
         """Feed a command's recorded failure. False if it is not waited for any more."""
@@ -346,7 +358,7 @@ class Interpreter(Advance):
         leaked = []
         for branch in reversed(self._live):
             try:
-                if not self._context.copy().run(_closed, branch.generator):
+                if not self._context.copy().run(closed, branch.generator):
                     leaked.append(branch.generator)
             except KeyboardInterrupt as interrupt:
                 interrupted = interrupt
@@ -374,23 +386,3 @@ class _Rules(msgspec.Struct, frozen=True):
     """What every version of the rules writes into row 0."""
 
     rules: int
-
-
-def _closed(generator: Generator[Any, Any, Any]) -> bool:
-    """Close it, and before it what it yields from: an outer one that is closed lets go of an inner one that refuses."""
-    chain = [generator]
-    while isinstance(inner := getattr(chain[-1], "gi_yieldfrom", None), Generator):
-        chain.append(inner)
-    return all(_closed_alone(each) for each in reversed(chain))
-
-
-def _closed_alone(generator: Generator[Any, Any, Any]) -> bool:
-    for _ in range(3):
-        try:
-            generator.close()
-        except KeyboardInterrupt:
-            raise
-        except BaseException:  # noqa: BLE001, S112 - whatever user code does while it is closed, it is to be closed
-            continue
-        return True
-    return getattr(generator, "gi_frame", None) is None

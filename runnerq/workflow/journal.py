@@ -12,7 +12,8 @@ Rules
 - ``asked`` is JSON: a list of ``[position, kind, name, digest]``, with the deadline (ISO text, or null) and the child's
   id behind them where there is one. A patch has the build that made it as its digest, and as its deadline the time at
   which that build was first seen.
-- A row without ``asked`` was fed to code that failed on it, or waits to be fed: row 0 of a later generation.
+- A row without ``asked`` was fed to code that failed on it, or waits to be fed: row 0 of a later generation, the answer
+  of a transaction.
 """
 
 from __future__ import annotations

@@ -16,6 +16,13 @@ OnDuplicate = Literal["return_existing", "no_reuse", "allow_reuse", "allow_reuse
 Arguments = Literal["any"]
 
 
+class Limit(msgspec.Struct, frozen=True, order=True, gc=False):
+    """What a run counts against: a scope, or a key of it. A scope without a rule limits nothing."""
+
+    scope: str
+    key: str = ""
+
+
 class CallOptions(msgspec.Struct, frozen=True):
     """None means: as declared. Durations are seconds.
 
@@ -37,6 +44,7 @@ class CallOptions(msgspec.Struct, frozen=True):
     detached: bool | None = None
     formerly: tuple[str, ...] | None = None
     arguments: Arguments | None = None
+    limit: Limit | None = None
 
     def under(self, given: CallOptions) -> CallOptions:
         """These options, with those that are given on top."""

@@ -4,8 +4,9 @@ Rules
 - An event (one row with a place) is opened, asks are made while it is fed, and it is closed.
 - Live: its asks become the row's ``asked``. In replay: each ask is compared with the recorded one at once, before
   anything depends on it, and what is recorded besides (deadline, child id) is taken from the record.
-- A row recorded without ``asked`` was fed to code that failed. It is fed anew, live, and what is asked on it then is
-  put on record by a ``mark`` row behind it.
+- A row recorded without ``asked`` was fed to code that failed, or is the answer of a transaction, whose commit it went
+  with and which is fed behind it. It is fed (anew), live, and what is asked on it then is put on record by a ``mark``
+  row behind it.
 - A patch is asked for by its branch before its next command. One that is on record and not asked for is passed over by
   a build that was first seen after the one that made it: there the patch was removed. An earlier build stops at it.
 """
@@ -105,6 +106,11 @@ class Recorder:
         """Begin to feed the last recorded answer anew, to code that may do better with it than the code that failed."""
         self.replaying = False
         self.place = place
+        self.open_event(at)
+
+    def open_recorded_now(self, at: datetime) -> None:
+        """Begin to feed an answer that was just put on record, without what is asked on it."""
+        self.place += 1
         self.open_event(at)
 
     def close_abandoned(self) -> None:

@@ -198,3 +198,23 @@ def raised_at(error: BaseException) -> str | None:
             found = f"{at.tb_frame.f_code.co_filename}:{at.tb_lineno} in {at.tb_frame.f_code.co_name}"
         at = at.tb_next
     return found
+
+
+def closed(generator: Generator[Any, Any, Any]) -> bool:
+    """Close it, and before it what it yields from: an outer one that is closed lets go of an inner one that refuses."""
+    chain = [generator]
+    while isinstance(inner := getattr(chain[-1], "gi_yieldfrom", None), Generator):
+        chain.append(inner)
+    return all(_closed_alone(each) for each in reversed(chain))
+
+
+def _closed_alone(generator: Generator[Any, Any, Any]) -> bool:
+    for _ in range(3):
+        try:
+            generator.close()
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # noqa: BLE001, S112 - whatever user code does while it is closed, it is to be closed
+            continue
+        return True
+    return getattr(generator, "gi_frame", None) is None

@@ -8,7 +8,12 @@ from typing import Any
 
 from runnerq.errors import ConfigurationError, UsageError
 from runnerq.serialization.annotations import outermost_signature
-from runnerq.serialization.signatures import Signature, signature_of, workflow_signature_of
+from runnerq.serialization.signatures import (
+    Signature,
+    signature_of,
+    transaction_signature_of,
+    workflow_signature_of,
+)
 from runnerq.serialization.type_forms import check_type
 from runnerq.workflow.commands import ATTEMPTED, Command, SignalSpec
 from runnerq.workflow.declare import WorkflowDeclaration, callable_name, declaration_of
@@ -36,7 +41,12 @@ def check_answer_type(command: Command[Any]) -> None:
             _decodable.__wrapped__(type_)
     except ConfigurationError as error:
         raise UsageError(f"{command!r} cannot be asked for: {error}") from error
-    if command.kind in ATTEMPTED and command.fn is not None and signature_of(command.fn).is_generator:
+    if command.kind == "transaction" and command.fn is not None and not _signature(command).is_async:
+        raise UsageError(
+            f"{command!r} is given a function that is not async: it is to await what it does on its connection. Write "
+            "`async def`, or make it a step"
+        )
+    if command.kind in ATTEMPTED and command.fn is not None and _signature(command).is_generator:
         raise UsageError(
             f"{command!r} is given a generator function: run it as a part of this workflow with `yield from`, as a "
             "branch with ctx.all, or as a run of its own with ctx.child"
@@ -54,7 +64,7 @@ def check_arguments(command: Command[Any]) -> None:
     if takes is None:
         return
     is_workflow = command.kind not in ATTEMPTED and isinstance(declaration_of(fn), WorkflowDeclaration)
-    context = (None,) if is_workflow else ()
+    context = (None,) if is_workflow or command.kind == "transaction" else ()
     try:
         takes.bind(*context, *command.args, **command.kwargs)
     except TypeError as error:
@@ -63,6 +73,8 @@ def check_arguments(command: Command[Any]) -> None:
 
 def _signature(command: Command[Any]) -> Signature:
     fn: Any = command.fn
+    if command.kind == "transaction":
+        return transaction_signature_of(fn)
     # A workflow's own reading leaves out its context, whose annotation need not be there at run time.
     if command.kind not in ATTEMPTED and isinstance(declaration_of(fn), WorkflowDeclaration):
         return workflow_signature_of(fn)

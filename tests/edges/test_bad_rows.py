@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Any
 
 import pytest
 
+from runnerq.client.client import Client
+from runnerq.client.schedule import Schedule
+from runnerq.errors import DecodingError
 from runnerq.ids import new_run_id, new_token
+from runnerq.persistence.postgres import PostgresStorage
 from runnerq.persistence.records import ClaimRequest, NewRun, NewSignal, RunFilter, Status, WorkerRow
+from runnerq.runtime.worker import Worker
 from runnerq.testing.conformance.world import AT
 from runnerq.workflow.commands import Flow, Signal
 from runnerq.workflow.context import Context
 from runnerq.workflow.declare import activity, workflow
 from runnerq.workflow.journal import Row
+from tests.postgres import execute
 from tests.runtime.stage import SOON, Stage
 
 NUMBERS: Signal[int] = Signal("numbers", int)
@@ -117,3 +124,39 @@ async def test_maintenance_goes_on_beside_runs_that_cannot_be_read(
         assert await (await client.start(order, 4)).result(timeout=SOON) == 8
         for run in bad.values():
             await plain_stage.base.handle(run.id).reached(BLOCKED, timeout=SOON)
+
+
+async def test_a_schedule_that_another_version_has_put_holds_up_no_other_and_can_be_deleted(
+    database: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.ERROR, "runnerq")
+    storage = PostgresStorage(database)
+    async with Client(storage) as client:
+        for name in ("good", "newer"):
+            await client.schedules.put(Schedule(name, double, (1,), every=0.1, overlap="allow"))
+        newer = """update runnerq.schedule set rule = replace(rule::text, '{"name"', '{"missed":"latest","name"')::json,
+                   next_at = now() - interval '1 hour' where name = 'newer'"""
+        await execute(database, newer)
+        events = client.events()
+        async with Worker(client, activities=[double], build="tests"):
+            async with asyncio.timeout(SOON):
+                ended = 0
+                async for event in events:
+                    ended += event.kind == "completed"
+                    if ended == 3:
+                        break
+        assert (
+            "schedule 'newer' cannot be fired by this worker: schedule 'newer', as it is stored, does not"
+            in caplog.text
+        )
+        caplog.clear()
+        assert [each.name for each in await client.schedules.list()] == ["good"]
+        assert "schedule 'newer', as it is stored, does not fit" in caplog.text
+        for verb in (client.schedules.get, client.schedules.trigger, client.schedules.resume):
+            with pytest.raises(DecodingError, match="another version has put it"):
+                await verb("newer")
+        with pytest.raises(DecodingError, match="another version has put it"):
+            await client.schedules.put(Schedule("newer", double, (1,), every=60))
+        assert await client.schedules.pause("newer")
+        assert await client.schedules.delete("newer")
+        assert await client.schedules.put(Schedule("newer", double, (1,), every=60))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pydantic
 import pytest
 
 from runnerq.errors import ChildFailed, EncodingError, PayloadTooLarge, RunFailed, StepError
@@ -15,6 +14,7 @@ from runnerq.workflow.context import Context
 from runnerq.workflow.declare import activity, workflow
 from tests.runtime.stage import SOON, Stage
 from tests.serialization.models import EXAMPLES
+from tests.serialization.others_models import OTHERS
 
 LARGE = "ü" * 450_000
 """900 kB as UTF-8, under the limit of 1 MiB."""
@@ -29,12 +29,7 @@ REFUSED = {
 }
 
 
-class Basket(pydantic.BaseModel):
-    owner: str
-    items: list[int] = []
-
-
-ALL = [*EXAMPLES, (Basket(owner="nul \0", items=[2**62]), Basket), (LARGE, str)]
+ALL = [*EXAMPLES, *OTHERS, (LARGE, str)]
 
 
 def flows_of(number: int, type_: Any) -> tuple[Callable[..., Any], Callable[..., Any], Signal[Any]]:
@@ -44,16 +39,18 @@ def flows_of(number: int, type_: Any) -> tuple[Callable[..., Any], Callable[...,
     async def echo(value):  # type: ignore[no-untyped-def]
         return value
 
-    def carry(ctx, value):  # type: ignore[no-untyped-def]
+    def carry(ctx, value, again=True):  # type: ignore[no-untyped-def]
+        if again:
+            ctx.continue_as_new(value, again=False)
         yield ctx.publish(value=value)
         stepped = yield ctx.step(echo, value)
         returned = yield ctx.child(echo, stepped)
         heard = yield ctx.signal(values)
-        same = all(each == value and type(each) is type(value) for each in (stepped, returned, heard))
+        same = all(each == value and type(each) is type(value) for each in (value, stepped, returned, heard))
         return (heard, same)
 
     echo.__annotations__ = {"value": type_, "return": type_}
-    carry.__annotations__ = {"value": type_, "return": Flow[tuple[type_, bool]]}
+    carry.__annotations__ = {"value": type_, "again": bool, "return": Flow[tuple[type_, bool]]}
     return workflow(name=f"carry-{number}")(carry), activity(name=f"echo-{number}")(echo), values
 
 

@@ -88,7 +88,7 @@ async def _claims_alone(scene: Scene, proxy: Proxy) -> list[Line]:
     """What is claimed now, nothing else passing; nothing if no worker has a free slot."""
     before = real_time()
     claimed: list[Line] = []
-    proxy.set(lambda _, name: Fate.PASS if name == CLAIM else Fate.HELD)
+    proxy.set(lambda _, name: Fate.PASS if name.startswith(CLAIM) else Fate.HELD)
     while not claimed and real_time() < before + GATHERING:
         await asyncio.sleep(0.002)
         claimed = [line for line in scene.ledger.read("claimed") if line.at > before]
@@ -265,7 +265,7 @@ async def listen_cut(scene: Scene, lasts: float) -> None:
 
 
 def is_claim(name: str) -> bool:
-    return name == CLAIM
+    return name.startswith(CLAIM)
 
 
 def is_commit(name: str) -> bool:

@@ -26,11 +26,16 @@ from xml.etree import ElementTree as ET
 from rich.console import Console
 from rich.table import Table
 
+from tests.mutants.codec_faults import CODEC_FAULTS
 from tests.mutants.faults import FAULTS, OPENING_FAULTS, Fault
+from tests.mutants.joined_faults import JOINED_FAULTS
+from tests.mutants.limit_faults import LIMIT_FAULTS
+from tests.mutants.process_faults import PROCESS_FAULTS
 from tests.mutants.queue_faults import QUEUE_FAULTS
 from tests.mutants.reading_faults import READING_FAULTS
 from tests.mutants.replay_faults import REPLAY_FAULTS
 from tests.mutants.runtime_faults import RUNTIME_FAULTS
+from tests.mutants.schedule_faults import SCHEDULE_FAULTS
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 60
@@ -38,8 +43,16 @@ PATIENCE = 60
 LONGEST = 600
 """Seconds for all tests of one fault."""
 KINDS: dict[str, tuple[Fault, ...]] = {
-    "storage": FAULTS + OPENING_FAULTS + QUEUE_FAULTS + READING_FAULTS,
+    "storage": FAULTS
+    + OPENING_FAULTS
+    + LIMIT_FAULTS
+    + QUEUE_FAULTS
+    + READING_FAULTS
+    + SCHEDULE_FAULTS
+    + JOINED_FAULTS
+    + CODEC_FAULTS,
     "replay": REPLAY_FAULTS + RUNTIME_FAULTS,
+    "processes": PROCESS_FAULTS,
 }
 
 

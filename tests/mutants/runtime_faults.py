@@ -74,6 +74,36 @@ RUNTIME_FAULTS = (
         by=("runtime/test_steps.py::test_a_loser_between_two_attempts_keeps_no_timer[memory-replayed]",),
     ),
     _fault(
+        "rates-put-off",
+        "limits: a worker that comes too late for what a rate has let in looks ever less often",
+        "claimer.py",
+        ("        if claim.next_due > claim.now:\n", "        if claim.runs:\n"),
+        by=("runtime/test_claimer.py::test_a_time_at_which_others_were_faster_puts_off_none_that_comes_later",),
+    ),
+    _fault(
+        "left-and-forgotten",
+        "limits: what a claim has left because others were at it is looked for no sooner than anything else",
+        "claimer.py",
+        ("if claim.runs or claim.more else min(", "if claim.runs else min("),
+        by=("runtime/test_claimer.py::test_where_something_was_left_because_others_were_at_it_it_looks_again_soon",),
+    ),
+    _fault(
+        "freed-untold",
+        "limits: a claim does not tell of the places that its worker has freed",
+        "freed.py",
+        ("        return tuple(sorted(freed))\n", "        return ()\n"),
+        by=(
+            "runtime/test_limits.py::test_the_next_claim_tells_of_places_that_ends_parks_and_failed_attempts_have_freed",
+        ),
+    ),
+    _fault(
+        "the-same-thousand",
+        "limits: each look for free places begins where the one before began",
+        "upkeep.py",
+        ("        self._after = relieved.next\n", ""),
+        by=("runtime/test_maintenance.py::test_each_look_for_free_places_goes_on_where_the_last_one_ended",),
+    ),
+    _fault(
         "keys-of-all-generations",
         "rule 16: the steps of two generations share their idempotency keys",
         "current.py",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractAsyncContextManager
+
 import pytest
 
 from runnerq.clock import ManualClock
@@ -23,6 +25,9 @@ class MemoryWorld:
 
     async def another(self) -> Storage:
         return self.memory
+
+    def transaction(self) -> AbstractAsyncContextManager[object]:
+        return self.memory.transaction()
 
     async def advance(self, seconds: float) -> None:
         self.clock.advance(seconds)

@@ -20,7 +20,9 @@ from tests.pgbouncer import pgbouncer
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-OF_SEVERAL_STATEMENTS = ("TestStartOrSend", "TestDelete", "TestRetain", "TestPurge", "TestKeys", "TestChildKeys")
+OF_SEVERAL_STATEMENTS = (
+    "TestStartOrSend", "TestDelete", "TestRetain", "TestPurge", "TestKeys", "TestChildKeys", "TestTransactions",
+)  # fmt: skip
 """Transactions of ours, and turns that claim keys."""
 
 WITH_SETTINGS = (
@@ -38,6 +40,7 @@ WITH_SETTINGS = (
     "TestPriority",
     "TestReopenFamily",
     "TestChildrenFromOutside",
+    "TestJoined",
 )
 """Claims and upkeep, and what may wait for a run's row: one statement in a transaction of its own."""
 

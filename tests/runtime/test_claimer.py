@@ -27,9 +27,10 @@ class Out:
         self.sent_at = asyncio.get_running_loop().time()
         self.reply: asyncio.Future[Claim] = asyncio.get_running_loop().create_future()
 
-    def answer(self, runs: int = 0, next_due_in: float | None = None) -> None:
+    def answer(self, runs: int = 0, next_due_in: float | None = None, *, more: bool = False) -> None:
         due = None if next_due_in is None else NOW + timedelta(seconds=next_due_in)
-        self.reply.set_result(Claim(runs=tuple(a_run(self.token) for _ in range(runs)), now=NOW, next_due=due))
+        taken = tuple(a_run(self.token) for _ in range(runs))
+        self.reply.set_result(Claim(runs=taken, now=NOW, next_due=due, more=more))
 
     def crash(self, error: Exception) -> None:
         self.reply.set_exception(error)
@@ -308,6 +309,40 @@ async def test_what_is_due_but_held_by_somebody_is_not_looked_at_in_a_tight_loop
         while now() < 60:
             (await shop.counter.next()).answer(next_due_in=-1)
         assert 10 < len(shop.counter.due_looks) < 40
+
+
+@in_virtual_time
+async def test_a_time_at_which_others_were_faster_puts_off_none_that_comes_later() -> None:
+    """As where a rate lets a run in each tenth of a second, and another worker takes it."""
+    async with a_shop(poll_interval=60) as shop:
+        while now() < 10:
+            (await shop.counter.next()).answer(next_due_in=0.1)
+        gaps = [later - earlier for earlier, later in pairwise(shop.counter.due_looks)]
+        assert max(gaps) < 0.5
+
+
+@in_virtual_time
+async def test_where_something_was_left_because_others_were_at_it_it_looks_again_soon() -> None:
+    async with a_shop(poll_interval=60) as shop:
+        (await shop.counter.next()).answer(runs=1, more=True)
+        out = await shop.counter.next()
+        assert out.sent_at == 0.0
+        for _ in range(20):
+            out.answer(more=True)
+            at, out = out.sent_at, await shop.counter.next()
+            assert 0 < out.sent_at - at < 0.05
+
+
+@in_virtual_time
+async def test_it_is_not_dry_while_something_was_left_because_others_were_at_it() -> None:
+    async with a_shop() as shop:
+        (await shop.counter.next()).answer()
+        dry = asyncio.create_task(shop.claimer.dry())
+        (await shop.counter.next()).answer(more=True)
+        last = await shop.counter.next()
+        assert not dry.done()
+        last.answer()
+        await dry
 
 
 @in_virtual_time

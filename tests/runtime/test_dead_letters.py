@@ -21,6 +21,7 @@ from runnerq.runtime.registry import Registry
 from runnerq.runtime.worker import Worker
 from runnerq.runtime.writer import Writer
 from runnerq.serialization.codec import Codec
+from runnerq.serialization.encryption import Encryption
 from runnerq.workflow.commands import Flow
 from runnerq.workflow.context import Context
 from runnerq.workflow.declare import activity, workflow
@@ -454,6 +455,19 @@ def test_a_dead_letter_reads_back_as_it_was_written() -> None:
     letter = DeadLetter(run_id="r", name="n", input=[1, {"a": None}], error=None, attempts=3, reason="attempts")
     codec = Codec()
     assert codec.decode(codec.encode(letter, "it"), DeadLetter, "it") == letter
+
+
+async def test_a_run_whose_input_cannot_be_read_here_is_left_to_a_worker_that_can_tell_its_hook(memory: Stage) -> None:
+    keys = Client(memory.storage, codec=Encryption({"a": bytes(32)}, "a"))
+    order = hooked(Told().alert)
+    sealed = await keys.options(queue=memory.queue).start(order, "Ada")
+    plain = await memory.client.start(order, "Ada")
+    await memory.storage.register(a_ghost(memory), Registry([order], []).definitions("x"))
+    apart = Apart(memory.storage, Writer(memory.storage, 1, pytest.fail), Codec())
+    await apart.end_crash_loops(
+        [Reaped(run_id=sealed.id, crashes=5, token=7), Reaped(run_id=plain.id, crashes=5, token=8)]
+    )
+    assert list(apart.tokens) == [8]
 
 
 async def test_of_runs_that_crash_again_and_again_none_is_ended_where_one_cannot_be_read(memory: Stage) -> None:

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from runnerq.errors import ConfigurationError, StorageUnavailable
-from runnerq.persistence.records import Definition, Reaped, Retained
+from runnerq.persistence.records import Definition, Reaped, Relieved, Retained
 from runnerq.runtime.maintenance import GOOD_BEATS, Reaper
 from runnerq.runtime.retention import Retention
 from runnerq.runtime.timers import Timers
-from runnerq.runtime.upkeep import Adopter, DueWaker, Purger, Retainer, Sweeper, Unblocker
+from runnerq.runtime.upkeep import Adopter, DueWaker, Purger, Reliever, Retainer, Sweeper, Unblocker
 from tests.runtime.virtual_time import in_virtual_time
 
 
@@ -30,6 +30,7 @@ class Yard:
         self.looks: list[float] = []
         self.calls: list[tuple[Any, ...]] = []
         self.crash_loops: list[Reaped] = []
+        self.places: list[str] = []
 
     def _do(self, limit: int, *call: Any) -> int:
         self.looks.append(asyncio.get_running_loop().time())
@@ -62,6 +63,9 @@ class Yard:
     async def retain(self, completed: float | None, failed: float | None, limit: int) -> Retained:
         self.marked = self._do(limit, completed, failed) // 10
         return Retained(trees=self.marked, more=self.work > 0)
+
+    async def relieve(self, after: str | None, limit: int) -> Relieved:
+        return Relieved(mended=self._do(limit, after), next=self.places.pop(0) if self.places else None)
 
     async def reap(self, worker_id: int, token: int, limit: int) -> list[Reaped]:
         await asyncio.sleep(0)
@@ -106,6 +110,7 @@ async def test_each_loop_looks_at_its_interval_with_jitter() -> None:
         lambda yard: Sweeper(yard, interval=1.0, timers=_loop()),
         lambda yard: Unblocker(yard, build="b", served=["w@1"], interval=1.0, timers=_loop()),
         lambda yard: Adopter(yard, definitions=[], interval=1.0, timers=_loop()),
+        lambda yard: Reliever(yard, timers=_loop(), interval=1.0),
         lambda yard: Purger(yard, interval=1.0, timers=_loop(), batch=100),
         lambda yard: Retainer(yard, retention=Retention(completed=9, interval=1), timers=_loop()),
         lambda yard: a_reaper(yard, [GOOD_BEATS], [], []),
@@ -227,6 +232,24 @@ async def test_a_reaper_whose_callback_raises_says_so_and_goes_on() -> None:
         await asyncio.sleep(5)
     assert [type(failure) for failure in failures] == [ValueError]
     assert len(yard.looks) > 3
+
+
+@in_virtual_time
+async def test_each_look_for_free_places_goes_on_where_the_last_one_ended() -> None:
+    yard = Yard()
+    yard.places = ["a", "b"]
+    async with turning(Reliever(yard, timers=_loop(), interval=1.0, batch=10).run()):
+        await asyncio.sleep(3.9)
+    assert [after for after, _ in yard.calls[:4]] == [None, "a", "b", None]
+
+
+@in_virtual_time
+async def test_one_that_has_let_somebody_in_goes_on_at_once() -> None:
+    yard = Yard(work=15)
+    yard.places = ["a", "b", "c"]
+    async with turning(Reliever(yard, timers=_loop(), interval=100, batch=10).run()):
+        await asyncio.sleep(1)
+    assert [after for after, _ in yard.calls] == [None, "a", "b"]
 
 
 @in_virtual_time

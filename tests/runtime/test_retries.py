@@ -14,7 +14,7 @@ from runnerq.runtime.current import current
 from runnerq.workflow.commands import Flow
 from runnerq.workflow.context import Context
 from runnerq.workflow.declare import activity, workflow
-from tests.runtime.stage import SOON, Gate, Stage, Tapped, soon
+from tests.runtime.stage import SOON, Gate, Holding, Stage, Tapped, soon
 from tests.runtime.test_leases import haunt
 
 HOUR = 3600.0
@@ -193,3 +193,36 @@ async def test_any_answer_on_record_forgets_the_crashes_before_it(plain_stage: S
     async with stage.serving(order):
         await run.result(timeout=SOON)
     assert [claimed.crashes for claim in tapped.claims for claimed in claim.runs] == [1, 0]
+
+
+async def test_a_failed_attempt_is_on_record_at_once_though_another_step_goes_on(plain_stage: Stage) -> None:
+    # It fails while another turn of the run is being written, and nothing else of the run ends behind it.
+    holding = Holding(plain_stage.storage, lambda turn: any(row.position == "1.0" for row in turn.rows))
+    failed, over = asyncio.Event(), asyncio.Event()
+
+    async def quick() -> str:
+        return "quick"
+
+    async def failing() -> str:
+        await holding.gate.somebody()
+        failed.set()
+        raise ConnectionError("no")
+
+    async def going_on() -> str:
+        await over.wait()
+        return "over"
+
+    @workflow
+    def wf(ctx: Context) -> Flow[int]:
+        failing_once = ctx.options(retry=RetryPolicy(base=3600, jitter=0)).step(failing)
+        yield from ctx.all(ctx.step(quick), ctx.race(failing_once, ctx.step(going_on)))
+        return 1
+
+    async with plain_stage.on(holding).serving(wf) as client:
+        run = await client.start(wf)
+        await failed.wait()
+        await soon(holding.gate.come.is_set)
+        holding.gate.open()
+        await soon(lambda: any(turn.attempts for turn in holding.turns_of(run.id)))
+        over.set()
+        assert await run.result(timeout=SOON) == 1

@@ -7,19 +7,25 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, TypeVar
 
+import attrs
 import msgspec
+import pydantic
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic.alias_generators import to_camel
 
 from runnerq.errors import ConfigurationError, DecodingError, EncodingError, PayloadTooLarge
 from runnerq.serialization.codec import Codec, check_type
+from runnerq.serialization.signatures import signature_of
 from runnerq.workflow.commands import Command
 from tests.serialization.models import EXAMPLES, ORDER, Card, Colour, Euros, Item, Order, OrderId, Pieces, Transfer
+from tests.serialization.others_models import OTHERS, Aliased, Cat, Dog
 
 WHAT = "the result of step 'charge' of run X"
 codec = Codec()
@@ -435,3 +441,273 @@ def test_attrs_classes_read_back_equal():
     kind = attrs.make_class("Kind", {"name": attrs.field(type=str), "tags": attrs.field(type=list, factory=list)})
     check_type(kind, "the result of f")
     assert round_trip([kind("hat", ["new"])], list[kind]) == [kind("hat", ["new"])]
+
+
+# --- classes of pydantic's and attrs', as they are --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("value", "type_"), OTHERS)
+def test_values_of_others_classes_read_back_as_equal_ones_of_their_type(value: object, type_: object) -> None:
+    check_type(type_, "the result of f")
+    back = round_trip(value, type_)
+    assert (back, type(back)) == (value, type(value))
+
+
+def test_a_model_that_was_written_by_its_aliases_is_read_as_well() -> None:
+    assert codec.decode('{"orderId":1}', Aliased, WHAT) == Aliased(orderId=1)
+
+
+class Switches(pydantic.BaseModel):
+    """All have defaults, so that nothing is missing where an alias is not read."""
+
+    model_config = pydantic.ConfigDict(alias_generator=to_camel)
+    dry_run: bool = True
+    page_size: int = 10
+
+
+class Swapped(pydantic.BaseModel):
+    """The alias of one field is the name of another one."""
+
+    first: int = pydantic.Field(0, alias="second")
+    second: int = pydantic.Field(0, alias="third")
+
+
+class Led(pydantic.BaseModel):
+    """The alias leads into what stands under the field's own name."""
+
+    first: list[int] = pydantic.Field([], validation_alias=pydantic.AliasPath("first", 0))
+
+
+class Holding(pydantic.BaseModel):
+    swapped: Swapped = Swapped()
+    led: Led = Led()
+
+
+class Loose(Switches):
+    model_config = pydantic.ConfigDict(extra="allow")
+
+
+class Tight(Switches):
+    model_config = pydantic.ConfigDict(extra="forbid")
+
+
+class SwitchesOf(pydantic.BaseModel):
+    switches: Switches = Switches()
+
+
+@pytest.mark.parametrize("text", ['{"dryRun":false,"pageSize":99}', '{"dry_run":false,"page_size":99}'])
+@pytest.mark.parametrize("kind", [Switches, Loose, Tight])
+def test_a_model_is_read_by_its_aliases_and_by_its_names_be_there_defaults_or_not(
+    kind: type[Switches], text: str
+) -> None:
+    assert codec.decode(text, kind, WHAT) == kind(dryRun=False, pageSize=99)
+    inside = codec.decode(f'[{{"switches":{text}}}]', list[SwitchesOf], WHAT)
+    assert inside == [SwitchesOf(switches=Switches(dryRun=False, pageSize=99))]
+    assert round_trip(kind(dryRun=False, pageSize=99), kind) == kind(dryRun=False, pageSize=99)
+
+
+def test_a_model_whose_alias_is_another_fields_name_is_read_by_names_alone() -> None:
+    value = Holding(swapped=Swapped(second=1, third=2), led=Led.model_validate({"first": [[7]]}))
+    assert codec.encode(value, WHAT) == '{"swapped":{"first":1,"second":2},"led":{"first":[7]}}'
+    assert round_trip([value], list[Holding]) == [value]
+
+
+def test_a_model_with_a_value_beside_its_fields_that_has_a_fields_name_is_refused() -> None:
+    class Both(pydantic.BaseModel):
+        model_config = pydantic.ConfigDict(extra="allow", populate_by_name=True)
+        x: int = pydantic.Field(0, alias="y")
+
+    with pytest.raises(EncodingError, match="reads back as another value"):
+        codec.encode(Both(x=1, y=2), WHAT)  # type: ignore[call-arg]  # the point
+
+
+class Charge(pydantic.BaseModel):
+    amount: int
+    capture: bool = True
+
+
+class Refund(pydantic.BaseModel):
+    amount: int
+
+
+class Tagged(pydantic.BaseModel):
+    kind: Literal["tagged"] = "tagged"
+    amount: int = 0
+
+
+class Labelled(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(alias_generator=to_camel)
+    kind: Literal["labelled"] = "labelled"
+    in_cents: int = 0
+
+
+class Shouted(pydantic.BaseModel):
+    words: str
+
+    @pydantic.model_serializer
+    def shout(self) -> str:
+        return self.words
+
+
+@pydantic.dataclasses.dataclass
+class Flat:
+    kind: Literal["flat"] = "flat"
+    data: bytes = b""
+
+
+@pytest.mark.parametrize(
+    "type_",
+    [
+        Charge | Refund,
+        Refund | Charge,
+        list[Charge | Refund],
+        dict[str, Charge | Refund | None],
+        tuple[Charge | Refund, int],
+        Annotated[Charge | Refund, "note"],
+        Charge | Tagged,
+        Charge | dict[str, int],
+        list[Charge] | list[Refund],
+        Shouted | str,
+        pydantic.RootModel[int] | int,
+    ],
+    ids=str,
+)
+def test_a_union_whose_members_look_alike_when_stored_is_refused_at_registration(type_: Any) -> None:
+    with pytest.raises(ConfigurationError, match="does not say which it was: give each model a field of one name"):
+        check_type(type_, "the result of f")
+
+
+def test_a_union_of_pydantics_dataclasses_which_are_stored_in_our_form_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="needs tagged Structs, or pydantic models with a Literal each"):
+        check_type(Flat | Tagged | Labelled, "the result of f")
+
+
+ONE_OF = [
+    (Tagged(amount=5), Tagged | Labelled),
+    (Labelled(inCents=5), Tagged | Labelled),
+    (Labelled(inCents=5), Labelled | Tagged | int | str | None),
+    ("5", Labelled | Tagged | int | str | None),
+    (5, Labelled | Tagged | int | str | None),
+    ([Tagged(), Labelled(inCents=2), None], list[Tagged | Labelled | None]),
+    ({"a": [Labelled(inCents=2)], "b": 7}, dict[str, list[Tagged | Labelled] | int]),
+    (Refund(amount=5), Refund | int),
+    ([Refund(amount=5)], Refund | list[Refund]),
+    ([Swapped(second=1, third=2), Tagged()], tuple[Swapped, Tagged | Labelled]),
+]
+
+
+@pytest.mark.parametrize(("value", "type_"), ONE_OF)
+def test_a_union_that_is_told_apart_reads_back_as_the_member_that_it_was(value: Any, type_: Any) -> None:
+    check_type(type_, "the result of f")
+    back = codec.decode(codec.encode(value, WHAT), type_, WHAT)
+    assert list(back) == list(value) if isinstance(value, list) else (back, type(back)) == (value, type(value))
+
+
+def test_a_member_of_a_union_is_read_by_its_aliases_too() -> None:
+    assert codec.decode('{"kind":"labelled","inCents":5}', Tagged | Labelled, WHAT) == Labelled(inCents=5)
+
+
+def test_a_text_without_the_tag_of_a_union_is_refused_and_not_guessed_at() -> None:
+    with pytest.raises(DecodingError, match="discriminator"):
+        codec.decode('{"amount":5}', Tagged | Labelled, WHAT)
+
+
+@pytest.mark.parametrize("order", [0, 1])
+def test_what_a_union_reads_does_not_depend_on_what_was_read_before(order: int) -> None:
+    """Forms that differ in their order alone are equal, and have one place in the cache."""
+    fresh = Codec()
+    forms: list[Any] = [int | float | Refund, float | int | Refund]
+    read = [fresh.decode('"1"', form, WHAT) for form in (forms, forms[::-1])[order]]
+    assert {(each, type(each)) for each in read} == {(1.0, float)}
+
+
+class Payment(pydantic.BaseModel):
+    """A union in a field of a model, where pydantic takes what fits best."""
+
+    step: Charge | Refund
+    at: date | str = ""
+
+
+@pytest.mark.parametrize("value", [Payment(step=Refund(amount=5)), Payment(step=Charge(amount=5), at="2024-01-01")])
+def test_a_model_that_would_read_back_with_a_member_of_another_class_is_refused(value: Payment) -> None:
+    with pytest.raises(EncodingError, match="reads back as another value: in a field that is a union") as refused:
+        codec.encode({"it": value}, WHAT)
+    assert refused.value.path == "['it']"
+
+
+def test_a_model_with_a_union_that_reads_back_as_it_was_is_kept() -> None:
+    class Tells(pydantic.BaseModel):
+        step: Tagged | Labelled = pydantic.Field(discriminator="kind")
+        other: int | str = 0
+
+    for value in (Payment(step=Charge(amount=5), at="today"), Tells(step=Labelled(inCents=1), other="1")):
+        assert round_trip(value, type(value)) == value
+
+
+def test_what_a_type_does_not_say_is_not_kept() -> None:
+    class Special(Refund):
+        reason: str = "none"
+
+    class Sparse(pydantic.BaseModel):
+        anything: Any = None
+        held: list[Refund] = []
+        left_out: int = pydantic.Field(0, exclude=True)
+        _private: int = 0
+
+    sparse = Sparse(anything=(1, date(2024, 1, 1)), held=[Refund(amount=1)], left_out=5)
+    sparse._private = 5
+    back = round_trip(sparse, Sparse)
+    assert (back.anything, back.left_out, back._private) == ([1, "2024-01-01"], 0, 0)
+    assert type(round_trip(Special(amount=1), Refund)) is Refund
+
+
+def test_a_secret_that_pydantic_would_write_as_asterisks_is_refused() -> None:
+    class Login(pydantic.BaseModel):
+        passwords: list[pydantic.SecretStr]
+
+    with pytest.raises(EncodingError, match="secret pydantic writes as asterisks: give that field a field_serializer"):
+        codec.encode([Login(passwords=[pydantic.SecretStr("hush")])], WHAT)
+
+
+def test_bytes_of_a_model_that_are_no_text_are_refused_with_what_to_do() -> None:
+    class File(pydantic.BaseModel):
+        data: bytes
+
+    with pytest.raises(EncodingError, match="no UTF-8: give the class ConfigDict"):
+        codec.encode({"file": File(data=b"\xff")}, WHAT)
+
+
+def test_an_attrs_field_that_is_not_stored_is_refused_at_registration() -> None:
+    @attrs.define
+    class Hidden:
+        _inside: int = 0
+
+    with pytest.raises(ConfigurationError, match="field '_inside' of .*Hidden begins with '_', which is not stored"):
+        check_type(list[Hidden], "the result of f")
+
+
+def test_a_union_of_models_beside_arguments_of_our_own_form_reads_each_in_its_own() -> None:
+    def pet(animal: Cat | Dog, photo: bytes, day: date = date(2024, 1, 1)) -> None: ...
+
+    text = codec.encode_call((Dog(name="Rex"), b"\xff"), {}, WHAT)
+    for _ in range(2):
+        assert codec.decode_call(text, signature_of(pet), WHAT) == ((Dog(name="Rex"), b"\xff"), {})
+
+
+def test_a_union_of_models_among_what_pydantic_stores_otherwise_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="Type unions may not contain more than one custom type"):
+        check_type(tuple[Cat | Dog, bytes], "the result of f")
+
+
+def test_a_model_that_can_be_read_by_its_aliases_alone_is_stored_by_them() -> None:
+    """As all were before pydantic 2.11."""
+
+    class Older(pydantic.BaseModel):
+        order_id: int = pydantic.Field(alias="orderId")
+
+        @classmethod
+        def model_validate_json(cls, json_data: Any) -> Any:  # type: ignore[override]  # it takes no more
+            return super().model_validate_json(json_data)
+
+    assert codec.encode(Older(orderId=1), WHAT) == '{"orderId":1}'
+    assert round_trip([Older(orderId=1)], list[Older]) == [Older(orderId=1)]

@@ -38,6 +38,24 @@ def resize(width: int) -> list[str]:
     return [str(width)]
 
 
+class Reversed:
+    """A codec of a user's own."""
+
+    name = "reversed"
+
+    def encode(self, payload: bytes, place: bytes, /) -> bytes | None:
+        return payload[::-1]
+
+    def decode(self, payload: bytes, place: bytes, /) -> bytes:
+        return payload[::-1]
+
+
+def codecs(key: bytes) -> list[rq.Client]:
+    encryption = rq.Encryption(keys={"2026-11": key}, current="2026-11")
+    rq.connect(codec="zlib")  # type: ignore[arg-type]
+    return [rq.connect(codec=encryption), rq.connect(codec=[rq.Compression(level=1), Reversed(), encryption])]
+
+
 async def accepted(client: rq.Client) -> None:
     run = await client.start(checkout, Order(), express=True)
     assert_type(run, rq.Handle[Shipment])
@@ -46,6 +64,7 @@ async def accepted(client: rq.Client) -> None:
     assert_type(await client.start(resize, 3), rq.Handle[list[str]])
     assert_type(await client.start("by name", 1, two=3), rq.Handle[Any])
     assert_type(await client.options(key="k", priority=rq.Priority.HIGH).start(checkout, Order()), rq.Handle[Shipment])
+    assert_type(await client.options(connection=object()).start(checkout, Order()), rq.Handle[Shipment])
     assert_type(await client.start_many(resize, [(1,), (2,)], keys=["a", "b"]), list[rq.Handle[list[str]]])
     assert_type(client.handle("id"), rq.Handle[Any])
     assert_type(client.handle("id", Shipment), rq.Handle[Shipment])
@@ -88,6 +107,36 @@ async def looking(client: rq.Client) -> None:
         assert_type(event.kind, str)
     assert_type(await client.queues.list(), list[rq.QueueInfo])
     assert_type(await client.queues.pause("slow"), bool)
+
+
+async def limiting(client: rq.Client) -> None:
+    await client.limits.set("stripe", concurrency=5, rate=(100, timedelta(minutes=1)), per_key=True)
+    assert_type(await client.limits.list(), list[rq.LimitInfo])
+    assert_type(await client.limits.get("stripe"), rq.LimitInfo | None)
+    assert_type(await client.limits.delete("stripe"), bool)
+    assert_type(await client.options(limit="stripe").start(checkout, Order()), rq.Handle[Shipment])
+    run = await client.options(limit=("customer", "7")).start(checkout, Order())
+    assert_type((await run.info()).limit, rq.Limit | None)
+    client.options(limit=rq.Limit("customer", "7"))
+    client.options(limit=("customer", 7))  # type: ignore[arg-type]
+    await client.limits.set("stripe", rate=5)  # type: ignore[arg-type]
+
+
+async def scheduling(client: rq.Client) -> None:
+    nightly = rq.Schedule("nightly", checkout, (Order(),), cron="0 3 * * *", zone="Europe/Berlin", overlap="cancel")
+    often = rq.Schedule("often", "mail", every=timedelta(minutes=5), missed="all", options={"queue": "q", "retry": 2})
+    assert_type(await client.schedules.put(nightly), bool)
+    assert_type(await client.schedules.put(often), bool)
+    assert_type(await client.schedules.list(), list[rq.ScheduleInfo])
+    assert_type(await client.schedules.get("nightly"), rq.ScheduleInfo | None)
+    assert_type(await client.schedules.pause("nightly"), bool)
+    assert_type(await client.schedules.trigger("nightly"), rq.Handle[Any])
+    now = datetime.now(UTC)
+    assert_type(await client.schedules.backfill("nightly", now - timedelta(days=1), now), int)
+    rq.Schedule("bad", mail, ("ann",), cron=5)  # type: ignore[arg-type]
+    rq.Schedule("bad", mail, ("ann",), every=5, missed="some")  # type: ignore[arg-type]
+    rq.Schedule("bad", mail, ("ann",), every=5, options={"delay": 5})  # type: ignore[arg-type]
+    rq.Schedule("bad", mail, "0 3 * * *")  # type: ignore[arg-type]
 
 
 async def rejected(client: rq.Client, run: rq.Handle[Shipment]) -> None:

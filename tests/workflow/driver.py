@@ -133,7 +133,13 @@ class Drive:
             case _:
                 text = None if leaf.command.kind == "sleep" else self.codec.encode(answer, "it")
                 value = None if text is None else self.codec.decode(text, answer_type(leaf.command), "it")
-                self._event(lambda: self.run.answer(leaf.position, text, value, self.at))
+                if leaf.command.kind == "transaction":
+                    # Its own commit has put it on record.
+                    at = max(self.at, self.run.recorder.at)
+                    self.rows.append(Row(len(self.rows), "answered", leaf.position, at, text))
+                    self._event(lambda: self.run.follow(leaf.position, value, at))
+                else:
+                    self._event(lambda: self.run.answer(leaf.position, text, value, self.at))
         return self
 
     def cancel(self, reason: str | None = None) -> Drive:

@@ -42,6 +42,10 @@ def anything(*args: object, **kwargs: object):
     raise AssertionError(args, kwargs)
 
 
+async def stored(connection: object, item: str) -> int:
+    raise AssertionError(connection, item)
+
+
 @activity(name="pack-it")
 async def pack(order: Order) -> list[Order]:
     raise AssertionError(order)

@@ -50,3 +50,8 @@ def test_a_time_comes_back_in_utc() -> None:
 def test_a_time_without_a_zone_or_too_far_off_is_refused(at: datetime) -> None:
     with pytest.raises(ConfigurationError, match="at="):
         checked_time(at)
+
+
+def test_what_is_no_time_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="give a datetime"):
+        checked_time("tomorrow")

@@ -21,6 +21,9 @@ from tests.workflow.steps import GO, Order, anything, price, ship
 async def a_coroutine_function() -> None: ...
 
 
+async def a_transaction(connection: Any) -> None: ...
+
+
 CLOSED = asyncio.new_event_loop()
 CLOSED.close()
 
@@ -438,3 +441,8 @@ def test_times_of_any_zone_are_the_same_command() -> None:
 def test_a_wait_for_a_signal_takes_no_former_name() -> None:
     with pytest.raises(UsageError, match="formerly= is for steps and children"):
         Context().options(formerly="old").signal(GO)
+
+
+def test_a_step_or_a_transaction_cannot_be_limited() -> None:
+    assert "make it a child" in said(lambda ctx: ctx.options(limit="stripe").step(price, "book"))
+    assert "make it a child" in said(lambda ctx: ctx.options(limit="stripe").transaction(a_transaction))

@@ -18,7 +18,7 @@ from runnerq.workflow.journal import Row
 from runnerq.workflow.reopening import effective, reopening, undo_began
 from runnerq.workflow.wants import wants
 from tests.workflow.driver import MODULES, CutOff, Drive, Fails, an_info, asked_in
-from tests.workflow.steps import GO, Declined, Order, anything, ship
+from tests.workflow.steps import GO, Declined, Order, anything, ship, stored
 
 FORK_ID = "018f3d5e-7a0c-7c2b-8b7e-000000000001"
 
@@ -68,7 +68,7 @@ def composites(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     )
 
 
-KINDS = ["step", "step", "sleep", "signal", "child", "spawn", "publish", "send", "nothing", "refused"]
+KINDS = ["step", "step", "transaction", "sleep", "signal", "child", "spawn", "publish", "send", "nothing", "refused"]
 COMMANDS = st.recursive(st.builds(One, kind=st.sampled_from(KINDS)), composites, max_leaves=8)
 WORKFLOWS = st.builds(
     Line, commands=st.lists(COMMANDS, min_size=1, max_size=4).map(tuple), catches=st.booleans(), cleans=st.booleans(),
@@ -88,6 +88,7 @@ def made(ctx: Context, what: Any) -> Any:
         case One(kind):
             return {
                 "step": lambda: ctx.step(anything, kind),
+                "transaction": lambda: ctx.transaction(stored, kind),
                 "sleep": lambda: ctx.sleep(5),
                 "signal": lambda: ctx.signal(GO, timeout=50, default=None),
                 "child": lambda: ctx.child(ship, Order("book")),
@@ -210,7 +211,7 @@ def answered(run: Drive, data: st.DataObject) -> None:
 
 def answers_to(run: Drive, position: str) -> st.SearchStrategy[Any]:
     kind = run.leaf(position).command.kind
-    value: Any = {"signal": {"item": "pen"}, "child": {"item": "pen"}, "step": 7}.get(kind)
+    value: Any = {"signal": {"item": "pen"}, "child": {"item": "pen"}, "step": 7, "transaction": 8}.get(kind)
     answers: list[Any] = [value, value]
     if kind != "sleep":
         answers.append(Fails(Declined(3)))

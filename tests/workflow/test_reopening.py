@@ -12,6 +12,7 @@ from runnerq.serialization.failures import record
 from runnerq.workflow.context import Context
 from runnerq.workflow.ending import Blocked, Raised, UndoFailed
 from runnerq.workflow.journal import Reopened, Row
+from runnerq.workflow.recorder import differ_in_arguments_alone
 from runnerq.workflow.reopening import accepted_before, effective, reopening, undo_began
 from tests.workflow.driver import MODULES, START, CutOff, Drive, Fails, an_interpreter, drive
 from tests.workflow.steps import GO, Declined, Order, anything, charge, paying, price, ship
@@ -137,6 +138,17 @@ def test_a_failure_that_is_not_named_by_what_was_raised_on_it_counts_too() -> No
 
     run = retried(drive(wf, {"1": Fails(Declined(1))}))
     assert run.open == {"1": "step 'charge'"}
+
+
+def test_where_nothing_names_it_the_last_step_that_used_up_its_attempts_counts() -> None:
+    def wf(ctx: Context) -> Any:
+        try:
+            yield ctx.step(charge, 1)
+        except Declined:
+            yield ctx.step(anything, "tell them")
+        raise ValueError("no order")
+
+    assert cut(drive(wf, {"1": Fails(Declined(1), exhausted=True), "2": None})) == Reopened(upto=1)
 
 
 def test_one_that_decided_a_composite_and_is_not_named_counts_too() -> None:
@@ -329,6 +341,14 @@ def reworded(ctx: Context) -> Any:
     cost = yield ctx.step(price, "hard cover")
     yield ctx.step(charge, cost + 1)
     yield ctx.sleep(6)
+
+
+def test_a_block_tells_whether_its_run_differs_in_arguments_alone() -> None:
+    run = drive(buying, {"1": 5})
+    block = run.retake(reworded).block
+    assert differ_in_arguments_alone(block.recorded, block.asked)
+    assert not differ_in_arguments_alone(block.recorded, "sleep (0)")
+    assert not differ_in_arguments_alone(None, block.asked)
 
 
 def test_accepted_arguments_are_compared_no_more_before_it_and_always_behind_it() -> None:

@@ -23,11 +23,14 @@ from runnerq.persistence.records import (
     Definition,
     Event,
     Kind,
+    Limit,
+    LimitRule,
     Load,
     Mail,
     NewRun,
     Outcome,
     Park,
+    ScheduleRecord,
     Status,
     Stored,
     WorkerRow,
@@ -53,7 +56,7 @@ class Open:
     ``left`` is the token under which a turn last parked the run or gave it back, so that the same turn, sent again, is
     known. ``needs`` counts down from ``park.needs``. ``parked`` is the inbox count of the park, ``cancelled`` that of a
     requested cancel. ``faults`` counts blocks in a row by a fault of the worker; ``reopened_at`` is set once it was
-    opened again.
+    opened again. ``exempt`` ones count against no limit any more.
     """
 
     run_id: str
@@ -73,6 +76,7 @@ class Open:
     crashes: int = 0
     faults: int = 0
     reopened_at: datetime | None = None
+    exempt: bool = False
 
 
 @dataclass(slots=True)
@@ -107,7 +111,8 @@ class Worker:
 @dataclass(slots=True)
 class Book:
     """All tables. ``heard`` gathers what the present write changed; ``settled`` are the positions of the present
-    generation that were answered after something was said of them."""
+    generation that were answered after something was said of them. ``rules`` of limits stand with the time they were
+    changed, ``admissions`` are those that a rate remembers, by bucket, ``turns`` when each limit was admitted last."""
 
     runs: dict[str, Run] = field(default_factory=dict)
     open: dict[str, Open] = field(default_factory=dict)
@@ -126,6 +131,11 @@ class Book:
     definitions: dict[tuple[Kind, str, int], Definition] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
     paused: dict[str, datetime] = field(default_factory=dict)
+    rules: dict[str, tuple[LimitRule, datetime]] = field(default_factory=dict)
+    admissions: dict[tuple[str, str], list[datetime]] = field(default_factory=dict)
+    turns: dict[Limit, tuple[datetime, int]] = field(default_factory=dict)
+    admitted: int = 0
+    schedules: dict[str, ScheduleRecord] = field(default_factory=dict)
     doomed: dict[str, datetime] = field(default_factory=dict)
     swept_to: str = ""
     retained_to: str = ""
@@ -141,6 +151,20 @@ class Book:
         row.rank = rank(new.priority, since)
         self.heard.queues.add(new.queue)
 
+    def limit_of(self, row: Open) -> Limit | None:
+        """What the open run counts against."""
+        return None if row.exempt else self.runs[row.run_id].new.limit
+
+    def leave(self, row: Open) -> None:
+        """The run is held no longer: what waits for the place that it may have had is to be looked at."""
+        limit = self.limit_of(row)
+        if limit is None or row.state != "running":
+            return
+        for other in self.open.values():
+            new = self.runs[other.run_id].new
+            if new.limit is not None and new.limit.scope == limit.scope and other.state == "pending":
+                self.heard.queues.add(new.queue)
+
     def arrive(self, row: Open, count: int = 1) -> None:
         """Something has come for the run: its holder, if it has one, is to hear of it."""
         row.inbox += count
@@ -153,6 +177,7 @@ class Book:
         self.outcomes[run_id] = outcome
         row = self.open.pop(run_id, None)
         if row is not None:
+            self.leave(row)
             self.ended_by[run_id] = row.token
         self.forget_attempts(run_id)
         self.blocks.pop(run_id, None)

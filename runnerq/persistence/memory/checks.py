@@ -7,15 +7,22 @@ from collections.abc import Iterable
 from typing import NoReturn
 
 from runnerq.errors import StorageRefused
-from runnerq.persistence.records import Attempt, End, NewRun, NewSignal, Park, Renew, Stuck, Turn
+from runnerq.persistence.records import Attempt, End, NewRun, NewSignal, Park, Renew, ScheduleRow, Stuck, Turn
 from runnerq.workflow.journal import Row
 
 
 def check_run(run: NewRun) -> None:
     check_names(run.name, run.queue, run.key)
+    if run.limit is not None:
+        check_names(run.limit.scope, run.limit.key)
     _check_payloads(run.input, run.metadata, run.options)
     for row in run.rows:
         check_row(row)
+
+
+def check_schedule(row: ScheduleRow) -> None:
+    check_names(row.name, row.workflow, row.queue)
+    _check_payloads(row.input, row.metadata, row.options)
 
 
 def check_row(row: Row) -> None:

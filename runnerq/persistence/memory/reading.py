@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from itertools import islice
 
+from runnerq.persistence.memory import limits
 from runnerq.persistence.memory.book import Book, Open
 from runnerq.persistence.records import (
     Ask,
@@ -29,8 +30,11 @@ def claim(book: Book, request: ClaimRequest, now: datetime) -> tuple[Claimed, ..
     if worker is None or worker.reaped:
         return ()
     pairs = frozenset(request.pairs)
-    ready = sorted((row.rank, row.run_id) for row in book.open.values() if _claimable(book, row, pairs))
-    return tuple(_take(book, book.open[run_id], request, now) for _, run_id in ready[: request.limit])
+    ready = [row for row in book.open.values() if _claimable(book, row, pairs)]
+    free = [(row.rank, row) for row in ready if book.limit_of(row) is None]
+    free.sort(key=lambda each: (each[0], each[1].run_id))
+    merged = sorted(free + limits.admitted(book, ready, request.limit, now), key=lambda each: each[0])
+    return tuple(_take(book, row, request, now) for _, row in merged[: request.limit])
 
 
 def _claimable(book: Book, row: Open, pairs: frozenset[tuple[str, str]]) -> bool:
@@ -44,6 +48,7 @@ def _take(book: Book, row: Open, request: ClaimRequest, now: datetime) -> Claime
     new = run.new
     resumed = row.token != 0 and row.token == row.left == request.held.get(row.run_id)
     row.state = "running"
+    limits.admit(book, row, now)
     row.token = request.token
     row.worker_id = request.worker_id
     run.started_at = run.started_at or now
@@ -74,11 +79,15 @@ def _take(book: Book, row: Open, request: ClaimRequest, now: datetime) -> Claime
         outcomes=outcomes(book, row.park.children or ()),
         attempts=attempts(book, row.run_id),
         state=book.states.get(row.run_id),
+        limit=book.limit_of(row),
     )
 
 
-def next_due(book: Book) -> datetime | None:
-    return min((row.due_at for row in book.open.values() if row.due_at is not None), default=None)
+def next_due(book: Book, now: datetime) -> datetime | None:
+    """When the next run is due, or a rate admits the next one."""
+    due = [row.due_at for row in book.open.values() if row.due_at is not None]
+    opens = limits.next_open(book, now)
+    return min(due if opens is None else [*due, opens], default=None)
 
 
 def inbox(book: Book, ask: Ask, now: datetime) -> Inbox | None:
@@ -167,6 +176,7 @@ def record(book: Book, run_id: str) -> RunRecord:
         reason=outcome.reason if outcome is not None else None,
         cancel_requested=(row is not None and row.cancel is not None)
         or (outcome is not None and outcome.cancel_requested),
+        limit=new.limit,
     )
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
+import msgspec
+
+from runnerq.persistence.memory import starting
 from runnerq.persistence.memory.book import Book
-from runnerq.persistence.records import Mail, NewSignal, Outcome, Sent
+from runnerq.persistence.records import Mail, NewRun, NewSignal, Outcome, Sent, StartReply
 
 
 def send(book: Book, signal: NewSignal, now: datetime) -> Sent:
@@ -30,6 +34,17 @@ def send(book: Book, signal: NewSignal, now: datetime) -> Sent:
     return Sent.SENT
 
 
+def start_or_send(
+    book: Book, run: NewRun, signals: Sequence[NewSignal], now: datetime
+) -> tuple[StartReply, list[Sent]]:
+    """Create the run unless another stands for it, and send the signals to the one that does."""
+    [reply] = starting.start_all(book, [run], now)
+    if reply.refused:
+        return reply, []
+    addressed = [msgspec.structs.replace(signal, run_id=reply.id) for signal in signals]
+    return reply, [send(book, signal, now) for signal in addressed]
+
+
 def cancel(book: Book, run_id: str, reason: str | None, now: datetime) -> Sent:
     """Ask the run to cancel; one that never started ends at once."""
     if run_id not in book.runs:
@@ -46,8 +61,13 @@ def cancel(book: Book, run_id: str, reason: str | None, now: datetime) -> Sent:
     row.cancel = reason or ""
     book.arrive(row)
     row.cancelled = row.inbox
+    if row.state != "running":
+        # What holds the places may be waiting for it, or there may be none.
+        row.exempt = True
     if row.state == "waiting" or (row.state == "pending" and row.due_at is not None):
         book.make_ready(row, now)
+    elif row.state == "pending":
+        book.heard.queues.add(book.runs[run_id].new.queue)
     return Sent.SENT
 
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
-import msgspec
-
-from runnerq.clock import Clock, SystemClock
 from runnerq.persistence.memory import counting, deleting, reading, reopening, sending, starting, upkeep, verbs
-from runnerq.persistence.memory.book import Book, Worker
+from runnerq.persistence.memory.book import Worker
 from runnerq.persistence.memory.checks import check_names, check_row, check_run, check_signal, check_turn
+from runnerq.persistence.memory.core import Core
+from runnerq.persistence.memory.limiting import Limits
+from runnerq.persistence.memory.scheduling import Schedules
+from runnerq.persistence.memory.transactions import Transactions
 from runnerq.persistence.memory.turns import write
-from runnerq.persistence.memory.wakeups import Heard, Wakeups
 from runnerq.persistence.records import (
     Aggregate,
     Ask,
@@ -54,17 +52,11 @@ from runnerq.persistence.records import (
 _NO_LOAD = Load()
 
 
-class MemoryStorage:
+class MemoryStorage(Transactions, Schedules, Limits, Core):
     """A ``Storage`` that forgets everything with the process; its time is the given clock's.
 
     May be used from several threads and event loops: no method waits while it holds the lock.
     """
-
-    def __init__(self, clock: Clock | None = None) -> None:
-        self._clock: Clock = clock or SystemClock()
-        self._book = Book()
-        self._wakeups = Wakeups()
-        self._lock = threading.RLock()
 
     async def open(self) -> None:
         """Nothing is to be connected."""
@@ -74,21 +66,6 @@ class MemoryStorage:
 
     def heart(self) -> MemoryHeart:
         return MemoryHeart(self)
-
-    @contextmanager
-    def writing(self) -> Iterator[tuple[Book, datetime]]:
-        """The book and the time, alone; who listens is told of what changed when it is left."""
-        with self._lock:
-            self._book.heard = Heard()
-            yield self._book, self._clock.now()
-            wake = self._book.heard.wake()
-            if wake is not None:
-                self._wakeups.deliver(wake)
-
-    @contextmanager
-    def _reading(self) -> Iterator[tuple[Book, datetime]]:
-        with self._lock:
-            yield self._book, self._clock.now()
 
     # --- writes -------------------------------------------------------------------------------------------------------
 
@@ -103,16 +80,12 @@ class MemoryStorage:
         for signal in signals:
             check_signal(signal)
         with self.writing() as (book, now):
-            [reply] = starting.start_all(book, [run], now)
-            if reply.refused:
-                return reply, []
-            addressed = [msgspec.structs.replace(signal, run_id=reply.id) for signal in signals]
-            return reply, [sending.send(book, signal, now) for signal in addressed]
+            return sending.start_or_send(book, run, signals, now)
 
     async def claim(self, request: ClaimRequest) -> Claim:
         with self.writing() as (book, now):
             runs = reading.claim(book, request, now)
-            return Claim(runs=runs, now=now, next_due=reading.next_due(book))
+            return Claim(runs=runs, now=now, next_due=reading.next_due(book, now))
 
     async def commit(self, turns: Sequence[Turn]) -> list[Verdict]:
         for turn in turns:

@@ -4,6 +4,7 @@ Rules
 - The token is compared first; a turn under another token changes nothing.
 - A turn that was written before says so again, by what the run is now: still running under this token, the turn is
   written over itself; left under it, or ended by it, it is DONE.
+- A row at a place that holds another one is refused, before anything is written: an answer that is on record stays it.
 - What the turn writes comes first and its move last, so that a child that ends at its birth counts before the park.
 """
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import assert_never
 
+from runnerq.errors import StorageRefused
 from runnerq.persistence.memory.book import Book, Open
 from runnerq.persistence.memory.starting import start_child
 from runnerq.persistence.records import Back, BlockRecord, End, Going, Outcome, Park, Renew, Stuck, Turn, Verdict
@@ -47,6 +49,13 @@ def write(book: Book, turn: Turn, now: datetime) -> Verdict:
 def _write_rows(book: Book, turn: Turn) -> None:
     if turn.rows:
         journal = book.journals.setdefault((turn.run_id, turn.generation), {})
+        for entry in turn.rows:
+            there = journal.get(entry.place, entry)
+            if (there.kind, there.position) != (entry.kind, entry.position):
+                raise StorageRefused(
+                    f"place {entry.place} of run {turn.run_id} is on record as {there.kind} of {there.position!r}, and "
+                    f"not as {entry.kind} of {entry.position!r}"
+                )
         for entry in turn.rows:
             journal.setdefault(entry.place, entry)
     if turn.attempts or turn.settled:
@@ -86,6 +95,7 @@ def _move(book: Book, row: Open, turn: Turn, now: datetime) -> Verdict:
 
 
 def _park(book: Book, row: Open, park: Park, now: datetime) -> None:
+    book.leave(row)
     row.state = "waiting"
     row.left = row.token
     row.worker_id = None
@@ -99,6 +109,7 @@ def _park(book: Book, row: Open, park: Park, now: datetime) -> None:
 
 
 def _give_back(book: Book, row: Open, due_at: datetime | None, now: datetime) -> None:
+    book.leave(row)
     row.left = row.token
     row.worker_id = None
     row.park = Park()
@@ -111,6 +122,7 @@ def _give_back(book: Book, row: Open, due_at: datetime | None, now: datetime) ->
 
 
 def _block(book: Book, row: Open, stuck: Stuck, now: datetime) -> None:
+    book.leave(row)
     row.state = "blocked"
     row.left = row.token
     row.worker_id = None

@@ -88,7 +88,7 @@ def _reap(book: Book, row: Open, worker_id: int, token: int, now: datetime) -> R
         row.token = token
         row.worker_id = worker_id
         return Reaped(run_id=row.run_id, crashes=row.crashes, token=token)
-    _take_back(row)
+    _take_back(book, row)
     if row.crashes == 1 or row.cancel is not None:
         book.make_ready(row, now)
     else:
@@ -201,12 +201,13 @@ def _held(book: Book, worker_id: int) -> Iterator[Open]:
 
 def _return(book: Book, row: Open) -> None:
     """Back to its queue at the rank it had, as if it had not been claimed."""
-    _take_back(row)
+    _take_back(book, row)
     row.state = "pending"
     book.heard.queues.add(book.runs[row.run_id].new.queue)
 
 
-def _take_back(row: Open) -> None:
+def _take_back(book: Book, row: Open) -> None:
+    book.leave(row)
     # No token of a worker's is 0: what the old holder still sends is lost.
     row.token = 0
     row.worker_id = None

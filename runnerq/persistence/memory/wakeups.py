@@ -19,10 +19,11 @@ class Heard:
     queues: set[str] = field(default_factory=set)
     workers: set[int] = field(default_factory=set)
     runs: set[str] = field(default_factory=set)
+    schedules: bool = False
 
     def wake(self) -> Wake | None:
         """The wake that tells of it, or None if nothing changed."""
-        if not (self.queues or self.workers or self.runs):
+        if not (self.queues or self.workers or self.runs or self.schedules):
             return None
         many = len(self.runs) > NAMED_RUNS
         return Wake(
@@ -30,6 +31,7 @@ class Heard:
             workers=frozenset(self.workers),
             runs=frozenset() if many else frozenset(self.runs),
             many_runs=many,
+            schedules=self.schedules,
         )
 
 

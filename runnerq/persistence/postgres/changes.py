@@ -5,8 +5,11 @@ Rules
 - Subscribers of this storage object are called directly, after the statement that changed something; other processes
   hear by NOTIFY, after the commit and never inside of it, where it would slow down every writer. The first of a burst
   goes out at once, the others are gathered for a moment and go as one.
+- What is written in a transaction of the caller's is told within it, under nobody's name: it comes back to us, too.
 - LISTEN has a connection of its own. It tells itself something now and then; when that does not come back, the
   connection is dead, and it is made anew. Through a pooler, with no other way to the server, nobody listens.
+- Whatever waits here can be cancelled at any time: by ``asyncio.timeout``, as before Python 3.12 ``wait_for`` loses a
+  cancel that comes together with the answer.
 - What is told is names only, in the payload's 8,000 bytes; more changed runs than fit are told as ``many_runs``.
 """
 
@@ -29,6 +32,9 @@ from runnerq.persistence.records import Wake
 
 GATHER = 0.005
 """Seconds between two notifications of one process."""
+
+NOBODY = ""
+"""The origin of a note that everybody is to hear, us included."""
 
 PAYLOAD_LIMIT = 7_900
 """Bytes; Postgres refuses 8,000."""
@@ -53,6 +59,7 @@ class _Note(msgspec.Struct, frozen=True, omit_defaults=True):
     workers: tuple[int, ...] = ()
     runs: tuple[str, ...] = ()
     many_runs: bool = False
+    schedules: bool = False
     probe: int = 0
 
 
@@ -66,6 +73,7 @@ def joined(one: Wake, other: Wake) -> Wake:
         workers=one.workers | other.workers,
         runs=one.runs | other.runs,
         many_runs=one.many_runs or other.many_runs,
+        schedules=one.schedules or other.schedules,
     )
 
 
@@ -77,12 +85,15 @@ def payloads(origin: str, wake: Wake) -> list[str]:
         workers=tuple(sorted(wake.workers)),
         runs=tuple(sorted(wake.runs)),
         many_runs=wake.many_runs,
+        schedules=wake.schedules,
     )
     text = msgspec.json.encode(note)
     if len(text) <= PAYLOAD_LIMIT:
         return [text.decode()]
     if wake.runs:
-        return payloads(origin, Wake(queues=wake.queues, workers=wake.workers, many_runs=True))
+        return payloads(
+            origin, Wake(queues=wake.queues, workers=wake.workers, many_runs=True, schedules=wake.schedules)
+        )
     names = [*note.queues, *note.workers]
     if len(names) == 1:
         # A queue whose name does not fit: its workers find their runs by polling.
@@ -97,6 +108,7 @@ def payloads(origin: str, wake: Wake) -> list[str]:
                 queues=frozenset(name for name in half if isinstance(name, str)),
                 workers=frozenset(name for name in half if isinstance(name, int)),
                 many_runs=wake.many_runs,
+                schedules=wake.schedules,
             ),
         )
     ]
@@ -126,7 +138,8 @@ class Changes:
             return
         self._tasks += (asyncio.create_task(self._listen()),)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._listening.wait(), FIRST_PATIENCE)
+            async with asyncio.timeout(FIRST_PATIENCE):
+                await self._listening.wait()
 
     async def close(self) -> None:
         """Tell what is untold, and end: who sends and leaves at once must be heard before the next poll."""
@@ -135,7 +148,8 @@ class Changes:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._tell_untold(), _LAST_WORDS)
+            async with asyncio.timeout(_LAST_WORDS):
+                await self._tell_untold()
 
     def subscribe(self, hear: Callable[[Wake], None]) -> Callable[[], None]:
         ticket = object()
@@ -149,6 +163,10 @@ class Changes:
         self._call(wake)
         self._untold = joined(self._untold, wake)
         self._something.set()
+
+    def notes(self, wake: Wake) -> tuple[str, list[str]]:
+        """The channel, and what is to be told there by a transaction that changes this when it commits."""
+        return self._channel, payloads(NOBODY, wake) if wake != _NOTHING else []
 
     def _call(self, wake: Wake) -> None:
         for hear in tuple(self._subscribers.values()):
@@ -199,7 +217,8 @@ class Changes:
                         # Whatever was told while nobody listened here is lost: look at everything once.
                         self._call(Wake(many_runs=True))
                     with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(lost.wait(), PROBE_INTERVAL)
+                        async with asyncio.timeout(PROBE_INTERVAL):
+                            await lost.wait()
         finally:
             self._listener = None
             connection.terminate()
@@ -210,7 +229,8 @@ class Changes:
         note = msgspec.json.encode(_Note(origin=self._origin, probe=self._probes)).decode()
         await connection.fetch(self._notify, self._channel, note)
         try:
-            await asyncio.wait_for(self._returned.wait(), PROBE_PATIENCE)
+            async with asyncio.timeout(PROBE_PATIENCE):
+                await self._returned.wait()
         except TimeoutError:
             return False
         return True
@@ -234,6 +254,7 @@ class Changes:
                 workers=frozenset(note.workers),
                 runs=frozenset(note.runs),
                 many_runs=note.many_runs,
+                schedules=note.schedules,
             )
         )
 

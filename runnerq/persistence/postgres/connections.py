@@ -7,7 +7,7 @@ Rules
   Who tries again never has more than half of its connections. ``durable`` is for what waits at most for others of our
   own, none of which holds a lock while it waits for long: starts of roots, registrations, pauses. ``quick`` has
   synchronous_commit off, for what is harmless to lose: claims and wake-ups; ``fresh`` plans each statement for what it
-  is given, for people's filters.
+  is given, for people's filters. ``whole`` ones are for transactions of users.
 - Plans do not depend on how large the tables were when they were made: they are generic, tables are probed by key, and
   the rows of a batch are joined by hash. Without that, a plan cached over empty tables makes a claim take seconds
   later.
@@ -24,9 +24,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
-from typing import TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import TypeVar, cast
 
 import asyncpg
 
@@ -66,6 +66,7 @@ _TRYING_AGAIN = 2
 _UPKEEP_CONNECTIONS = 2
 _QUICK_CONNECTIONS = 2
 _FRESH_CONNECTIONS = 2
+_TRANSACTION_CONNECTIONS = 10
 _KEPT_STATEMENTS = 200
 _PARTING = 5.0
 
@@ -82,6 +83,7 @@ class Connections:
         self._direct_dsn = direct_dsn
         self._pooled = pooled or direct_dsn is not None
         self._connect_timeout = connect_timeout
+        self._database: str | None = None
         self._trying_again = asyncio.Semaphore(_TRYING_AGAIN)
         self._durable: Pool | None = None
         self._prompt: Pool | None = None
@@ -90,6 +92,7 @@ class Connections:
         self._quick: Pool | None = None
         self._turns: Pool | None = None
         self._fresh: Pool | None = None
+        self._transactions: Pool | None = None
 
     async def open(self) -> None:
         """Look at the server once, then make the pools.
@@ -100,6 +103,7 @@ class Connections:
             SchemaError: the server cannot carry our tables.
         """
         seen = await look(self._dsn, self._connect_timeout)
+        self._database = seen.database
         if seen.pooled and not self._pooled:
             _log.info(
                 "%s is a pooler, so that wake-ups are not heard: give its server's own address as direct_dsn= "
@@ -116,18 +120,44 @@ class Connections:
         self._quick = self._pool(_QUICK_CONNECTIONS, PROMPT_TIMEOUT, STEADY_PLANS | _HARMLESS_TO_LOSE)
         self._turns = self._pool(_TURN_CONNECTIONS, PROMPT_TIMEOUT)
         self._fresh = Pool(lambda: self._nameless({}, COMMAND_TIMEOUT), _FRESH_CONNECTIONS)
+        self._transactions = Pool(self._whole, _TRANSACTION_CONNECTIONS)
 
     async def close(self) -> None:
-        pools = {self._durable, self._prompt, self._patient, self._upkeep, self._quick, self._turns, self._fresh}
+        made = {self._durable, self._prompt, self._patient, self._upkeep, self._quick, self._turns, self._fresh}
+        made.add(self._transactions)
+        pools = [pool for pool in made if pool is not None]
         self._durable = self._prompt = self._patient = self._upkeep = self._quick = self._turns = self._fresh = None
-        for pool in pools:
-            if pool is not None:
+        self._transactions = None
+        try:
+            for pool in pools:
                 await pool.close(_PARTING)
+        finally:
+            # Where a cancel has ended that.
+            for pool in pools:
+                pool.cut()
+
+    @property
+    def database(self) -> str | None:
+        """The name that the server has for the database, whatever a pooler calls it; None before ``open``."""
+        return self._database
 
     @property
     def has_sessions(self) -> bool:
         """Whether ``session`` can be had."""
         return not self._pooled or self._direct_dsn is not None
+
+    @property
+    def keeps_sessions(self) -> bool:
+        """Whether a connection by the DSN is a session of its own, which keeps what is set from one transaction to the
+        next."""
+        return not self._pooled
+
+    @asynccontextmanager
+    async def whole(self) -> AsyncIterator[Connection]:
+        """Lend a connection for a transaction of a user's: nothing is set on it, and no statement timed, by us."""
+        with told():
+            async with _opened(self._transactions).connection() as connection:
+                yield cast("Connection", connection)
 
     async def session(
         self, settings: Mapping[str, str] | None = None, *, command_timeout: float = COMMAND_TIMEOUT
@@ -173,6 +203,16 @@ class Connections:
                 return await work(connection)
 
         return await self._until_had(within)
+
+    async def in_transaction_at_once(self, work: Callable[[Lent], Awaitable[T]]) -> T | None:
+        """``in_transaction``, once, or None if it has to wait for a lock longer than a moment; then nothing was
+        written."""
+        with told():
+            try:
+                async with _opened(self._patient).transaction() as connection:
+                    return await work(connection)
+            except _NOT_HAD:
+                return None
 
     async def fetch_turns(self, statement: str, *args: object) -> Sequence[Record]:
         """``fetch`` for turns, which wait for no lock: one silent connection must not stop a worker for long."""
@@ -226,6 +266,10 @@ class Connections:
         if self._pooled:
             return Pool(lambda: self._nameless(local, command_timeout), size)
         return Pool(lambda: self._steady(self._dsn, local, command_timeout), size)
+
+    async def _whole(self) -> Connection:
+        kept = 0 if self._pooled else _KEPT_STATEMENTS
+        return await call(self._dsn, {}, command_timeout=None, kept_statements=kept)
 
     async def _nameless(self, settings: Mapping[str, str], command_timeout: float) -> Lent:
         return Nameless(await call(self._dsn, {}, command_timeout=command_timeout), settings)

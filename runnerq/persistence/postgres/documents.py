@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, assert_never
 import msgspec
 
 from runnerq.errors import StorageRefused
-from runnerq.persistence.postgres.texts import plain, readable
+from runnerq.persistence.postgres.texts import indexed, plain, readable
 from runnerq.persistence.records import (
     MANY_CHILDREN,
     Back,
@@ -99,6 +99,8 @@ class _Run(msgspec.Struct, frozen=True, omit_defaults=True):
     on_duplicate: str = ""
     due_at: datetime | None = None
     due_in: float | None = None
+    limit_scope: str | None = None
+    limit_key: str | None = None
     detached: bool = False
 
 
@@ -230,6 +232,7 @@ def alike_parameters(runs: Sequence[NewRun]) -> Parameters | None:
         first.options,
         first.due_at,
         first.due_in,
+        *_limit(first),
     ]
 
 
@@ -250,6 +253,7 @@ def _alike(run: NewRun) -> tuple[object, ...]:
         run.metadata,
         run.options,
         run.rows,
+        run.limit,
     )
 
 
@@ -360,6 +364,7 @@ def _runs(runs: Sequence[NewRun], turns: Sequence[int]) -> Parameters:
 
 
 def _run(run: NewRun, turn: int) -> _Run:
+    limit_scope, limit_key = _limit(run)
     return _Run(
         id=run.id,
         kind=run.kind,
@@ -377,5 +382,16 @@ def _run(run: NewRun, turn: int) -> _Run:
         on_duplicate="" if run.key is None else run.on_duplicate,
         due_at=run.due_at,
         due_in=run.due_in,
+        limit_scope=limit_scope,
+        limit_key=limit_key,
         detached=turn > 0 and run.parent_id is None,
     )
+
+
+def _limit(run: NewRun) -> tuple[str | None, str | None]:
+    """Its scope and its key."""
+    if run.limit is None:
+        return None, None
+    scope, key = plain(run.limit.scope, "the scope of the limit"), plain(run.limit.key, "the key of the limit")
+    indexed("queue, name, scope and key of a run with a limit", run.queue, run.served, scope, key)
+    return scope, key

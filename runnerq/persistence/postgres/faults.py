@@ -45,11 +45,27 @@ def translated(error: BaseException) -> RunnerQError | None:
             return None
 
 
+def sqlstate_of(error: BaseException) -> str:
+    """What Postgres called the error, whichever driver raised it, or SQLAlchemy for one; else empty."""
+    said = (getattr(each, "sqlstate", None) for each in (error, getattr(error, "orig", None)))
+    return next((str(state) for state in said if state), "")
+
+
+def about_schema(state: str) -> bool:
+    """Whether tables are not there, are others, or are not allowed."""
+    return state in _SCHEMA
+
+
+def about_data(state: str) -> bool:
+    """Whether it is the data that was refused."""
+    return state.startswith(_DATA)
+
+
 def _from_state(error: asyncpg.PostgresError) -> RunnerQError:
-    state = str(getattr(error, "sqlstate", None) or "")
-    if state in _SCHEMA:
+    state = sqlstate_of(error)
+    if about_schema(state):
         return SchemaError(f"the tables of runnerq are missing or not open to this role: {error} (SQLSTATE {state})")
-    if state.startswith(_DATA):
+    if about_data(state):
         return StorageRefused(f"Postgres refused this data: {error} (SQLSTATE {state})")
     if state.startswith(_AWAY):
         return StorageUnavailable(f"Postgres could not do this now: {error} (SQLSTATE {state})")

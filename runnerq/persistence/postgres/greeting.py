@@ -67,7 +67,7 @@ async def call(
     dsn: str,
     settings: Mapping[str, str],
     *,
-    command_timeout: float,
+    command_timeout: float | None,
     kept_statements: int = 0,
     patience: float = PATIENCE,
 ) -> Connection:

@@ -13,6 +13,8 @@ from typing import Any, Protocol
 
 import asyncpg
 
+from runnerq.errors import StorageUnavailable
+
 
 class Record(Protocol):
     """A row, by column name."""
@@ -40,6 +42,7 @@ class Lent(Protocol):
 class Connection(Lent, Protocol):
     """What we use of asyncpg's connection, which has no types of its own."""
 
+    async def fetch(self, query: str, *args: object, timeout: float | None = None) -> list[Record]: ...
     async def fetchrow(self, query: str, *args: object) -> Record | None: ...
     async def fetchval(self, query: str, *args: object) -> Any: ...
     async def execute(self, query: str, *args: object) -> str: ...
@@ -47,6 +50,8 @@ class Connection(Lent, Protocol):
     async def add_listener(self, channel: str, hear: Any) -> None: ...
     def add_termination_listener(self, hear: Any) -> None: ...
     def get_server_pid(self) -> int: ...
+    def is_in_transaction(self) -> bool: ...
+    async def reset(self, *, timeout: float | None = None) -> None: ...
 
 
 class Pool:
@@ -100,12 +105,20 @@ class Pool:
 
     async def close(self, patience: float) -> None:
         """Close all; what is still lent, or does not part in time, is cut."""
+        idle, self._idle = self._idle, []
+        self.cut()
+        try:
+            await asyncio.gather(*(_part(connection, patience) for connection in idle))
+        finally:
+            for connection in idle:
+                connection.terminate()
+
+    def cut(self) -> None:
+        """Close all at once, without a goodbye."""
         self._closed = True
         idle, self._idle = self._idle, []
-        for connection in tuple(self._lent):
+        for connection in (*self._lent, *idle):
             connection.terminate()
-        partings = [_part(connection, patience) for connection in idle]
-        await asyncio.gather(*partings)
 
     async def _take(self) -> Lent:
         connection = self._open_one()
@@ -135,6 +148,9 @@ def _cut_if_silent(connection: Lent, error: BaseException) -> None:
 
     After an error the server has answered; after a cancel asyncpg calls the statement off before it sends another.
     """
+    if isinstance(error, AttributeError) and connection.is_closed():
+        # asyncpg's own word for one that was cut, as its pool closed, between two messages of a statement.
+        raise StorageUnavailable("the storage was closed while it was asked") from error
     if not isinstance(error, asyncpg.PostgresError | asyncio.CancelledError):
         connection.terminate()
 

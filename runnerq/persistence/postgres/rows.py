@@ -14,6 +14,7 @@ from runnerq.persistence.records import (
     Depth,
     Event,
     Inbox,
+    Limit,
     Load,
     Mail,
     Outcome,
@@ -56,7 +57,14 @@ def claimed(record: Record, token: int) -> Claimed:
         outcomes=() if record["ended"] is None else _outcomes(record["ended"]),
         attempts=() if record["attempts"] is None else attempts(record["attempts"]),
         state=record["state"],
+        limit=limit(record),
     )
+
+
+def limit(record: Record) -> Limit | None:
+    """What the run counts against."""
+    scope = record["limit_scope"]
+    return None if scope is None else Limit(scope, record["limit_key"])
 
 
 def journal_rows(record: Record) -> tuple[Row, ...]:
@@ -128,6 +136,7 @@ def run(record: Record) -> RunRecord:
         error=record["error"],
         reason=record["reason"],
         cancel_requested=record["cancel_requested"],
+        limit=limit(record),
     )
 
 

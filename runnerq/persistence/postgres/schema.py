@@ -8,6 +8,7 @@ Rules
   anew. In a schema that nobody has used yet they are made in the one transaction, like all else.
 - Whoever waits for a table's lock makes all others wait behind it, who could go on beside its holder. So a migration
   waits for a second, lets them by, and tries again.
+- An index that another one stands in for is dropped in the migration that builds that, likewise beside others.
 - A schema newer than the code is refused: this code does not know what it would break.
 - Looking takes no lock and needs no rights but reading; only what is missing is created.
 """
@@ -52,6 +53,7 @@ _MIGRATION = (
 
 _APPLIED = "insert into runnerq.migration (version, name) values ($1, $2)"
 _BUILD = re.compile(r"^create index concurrently if not exists (\w+) on [^;]+;", re.MULTILINE)
+_DROP = re.compile(r"^drop index concurrently if exists [^;]+;", re.MULTILINE)
 _BROKEN = "select exists(select from pg_index where indexrelid = to_regclass($1) and not indisvalid)"
 
 
@@ -173,6 +175,8 @@ async def _build_next(connection: Connection, schema: str, another: Callable[[],
             if await connection.fetchval(_BROKEN, index):
                 await connection.execute(f"drop index concurrently {index}")
             await connection.execute(with_schema(build[0], schema))
+        for drop in _drops_of(version):
+            await connection.execute(with_schema(drop, schema))
         await connection.execute(with_schema(_APPLIED, schema), version, migrations()[version].stem)
 
 
@@ -180,6 +184,11 @@ def _builds_of(version: int) -> list[re.Match[str]]:
     """The indexes that a migration builds beside others; none, if it is of another kind or there is none."""
     file = migrations().get(version)
     return [] if file is None else list(_BUILD.finditer(file.read_text("utf-8")))
+
+
+def _drops_of(version: int) -> list[str]:
+    """The statements by which a migration drops indexes, once those that stand in for them are there."""
+    return _DROP.findall(migrations()[version].read_text("utf-8"))
 
 
 @asynccontextmanager
@@ -203,7 +212,8 @@ async def _building(schema: str, another: Callable[[], Awaitable[Connection]]) -
 
 def _at_once(text: str) -> str:
     """The migration for tables that nobody has used yet."""
-    return text.replace("create index concurrently if not exists", "create index")
+    text = text.replace("create index concurrently if not exists", "create index")
+    return text.replace("drop index concurrently if exists", "drop index")
 
 
 def script(schema: str, since: int = 0) -> str:
@@ -245,4 +255,5 @@ def _beside(text: str, schema: str) -> list[str]:
             f"do $$ begin if ({broken}) then drop index {index}; end if; end $$",
             build[0].removesuffix(";"),
         ]
+    parts += [drop.removesuffix(";") for drop in _DROP.findall(text)]
     return [*parts, f"select pg_advisory_unlock({key})"]

@@ -8,14 +8,17 @@ from runnerq.persistence.postgres import schema as schemas
 from runnerq.persistence.postgres.changes import Changes
 from runnerq.persistence.postgres.connections import Connections
 from runnerq.persistence.postgres.heart import PostgresHeart
+from runnerq.persistence.postgres.joined import Joins
 from runnerq.persistence.postgres.lending import Connection
 from runnerq.persistence.postgres.reads import Queries
+from runnerq.persistence.postgres.schedules import Schedules
 from runnerq.persistence.postgres.statements import Statements, checked_schema
+from runnerq.persistence.postgres.transactions import Transactions
 from runnerq.persistence.postgres.upkeep import Upkeep
 from runnerq.persistence.records import Wake
 
 
-class PostgresStorage(Upkeep, Queries):
+class PostgresStorage(Upkeep, Schedules, Queries, Joins, Transactions):
     """Everything in one schema of one database. Used on the event loop that opened it.
 
     ``migrate=False`` only checks the schema. A server that does not answer is asked again for ``connect_timeout``
@@ -40,8 +43,8 @@ class PostgresStorage(Upkeep, Queries):
         super().__init__(connections, statements, Changes(connections, statements, schema))
 
     async def open(self) -> None:
-        await self._connections.open()
         try:
+            await self._connections.open()
             connection = await self._for_migrations()
             try:
                 if self._migrates:
@@ -52,12 +55,14 @@ class PostgresStorage(Upkeep, Queries):
                 connection.terminate()
             await self._changes.open()
         except BaseException:
-            await self._connections.close()
+            await self.close()
             raise
 
     async def close(self) -> None:
-        await self._changes.close()
-        await self._connections.close()
+        try:
+            await self._changes.close()
+        finally:
+            await self._connections.close()
 
     def subscribe(self, hear: Callable[[Wake], None]) -> Callable[[], None]:
         return self._changes.subscribe(hear)

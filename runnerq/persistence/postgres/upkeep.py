@@ -43,7 +43,10 @@ class Upkeep(Deletion):
         return Registered(now=record["now"], build_seen=record["build_seen"])
 
     async def release(self, worker_id: int, held: Sequence[int]) -> int:
-        return await self._moved("release_runs", worker_id, list(held))
+        records = await self._connections.fetch_upkeep(self._statements["release_runs"], worker_id, list(held))
+        self._tell(record["queue"] for record in records)
+        await self._tell_freed(records)
+        return sum(record["how_many"] for record in records)
 
     async def give_back(self, worker_id: int) -> int:
         await self._connections.fetch_patient(self._statements["sign_off"], worker_id)
@@ -82,7 +85,9 @@ class Upkeep(Deletion):
         )
         if records:
             await self._connections.fetch_upkeep(self._statements["forget_workers"])
+        await self._end_transactions([record["run_id"] for record in records])
         self._tell(record["ready_queue"] for record in records)
+        await self._tell_freed(records)
         return [
             Reaped(run_id=record["run_id"], crashes=record["crashes"], token=token if record["held"] else None)
             for record in records

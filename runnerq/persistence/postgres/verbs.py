@@ -5,28 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from runnerq.persistence.postgres.lending import Lent, Record
-from runnerq.persistence.postgres.runs import RunWrites, wake_of
+from runnerq.persistence.postgres.runs import RunWrites
+from runnerq.persistence.postgres.starts import wake_of
 from runnerq.persistence.postgres.texts import plain
-from runnerq.persistence.records import Changed, Definition, NewRun, NewSignal, Sent, StartReply, Wake
+from runnerq.persistence.records import Changed, Definition, Wake
 
 
 class Verbs(RunWrites):
     """Writes of clients, and of workers for what clients have written."""
-
-    async def start_or_send(self, run: NewRun, signals: Sequence[NewSignal]) -> tuple[StartReply, list[Sent]]:
-        async def both(connection: Lent) -> tuple[StartReply, Sequence[Record]]:
-            # Apart: the holder of the key may have been created by whom the first statement has waited for.
-            [started] = await connection.fetch(*self._starting([run]))
-            reply = StartReply(id=started["id"], created=started["created"], refused=started["refused"])
-            if reply.refused or not signals:
-                return reply, ()
-            return reply, await connection.fetch(*self._sending(signals, [reply.id] * len(signals)))
-
-        reply, records = await self._connections.in_transaction(both)
-        born = (run.queue,) if reply.created else ()
-        self._changes.tell(wake_of(records, ("ready_queue",), ("worker_id",), more_queues=born))
-        return reply, [Sent(record["sent"]) for record in records]
 
     async def run_now(self, run_id: str) -> Changed:
         return await self._change("run_now", run_id)

@@ -9,18 +9,21 @@ from enum import StrEnum
 import msgspec
 
 from runnerq.persistence.records.base import Ended, Kind, Struct
+from runnerq.persistence.records.limits import Limit
 from runnerq.workflow.journal import Row
 
 
 class ClaimRequest(Struct, frozen=True, kw_only=True):
     """``pairs`` are the (queue, served name) to claim from; ``held`` the parked runs whose generators this worker still
-    has, with the token they were parked under."""
+    has, with the token they were parked under. ``freed`` are the limits of runs that this worker held and does not hold
+    any more: hints, which need not be complete; what waits for them is admitted a little earlier."""
 
     worker_id: int
     token: int
     pairs: tuple[tuple[str, str], ...]
     limit: int
     held: Mapping[str, int] = {}
+    freed: tuple[Limit, ...] = ()
 
 
 class Mail(msgspec.Struct, frozen=True, gc=False):
@@ -92,14 +95,17 @@ class Claimed(Struct, frozen=True, kw_only=True):
     outcomes: tuple[Outcome, ...] = ()
     attempts: tuple[Attempt, ...] = ()
     state: str | None = None
+    limit: Limit | None = None
 
 
 class Claim(Struct, frozen=True, kw_only=True):
-    """The reply to a claim. ``now`` is database time; ``next_due`` when the next delayed or waiting run is due."""
+    """The reply to a claim. ``now`` is database time; ``next_due`` when the next delayed or waiting run is due, or a
+    limit admits the next one. ``more`` says that something was left because others were at it: look again soon."""
 
     runs: tuple[Claimed, ...]
     now: datetime
     next_due: datetime | None
+    more: bool = False
 
 
 class NewSignal(Struct, frozen=True, kw_only=True):

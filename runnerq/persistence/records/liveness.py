@@ -120,9 +120,11 @@ class Definition(Struct, frozen=True, kw_only=True):
 
 class Wake(Struct, frozen=True, kw_only=True):
     """Names only: queues that have ready runs, workers whose held runs have mail, runs that changed (parked, published,
-    ended). ``many_runs`` says that more changed than are named: look at whatever you wait for."""
+    ended). ``many_runs`` says that more changed than are named: look at whatever you wait for. ``schedules``: there may
+    be one that is due sooner than was known."""
 
     queues: frozenset[str] = frozenset()
     workers: frozenset[int] = frozenset()
     runs: frozenset[str] = frozenset()
     many_runs: bool = False
+    schedules: bool = False

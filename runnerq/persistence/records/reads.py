@@ -8,6 +8,7 @@ from typing import Literal
 
 from runnerq.persistence.records.base import Kind, Status, Struct
 from runnerq.persistence.records.claims import Attempt
+from runnerq.persistence.records.limits import Limit
 from runnerq.persistence.records.liveness import WorkerRecord
 from runnerq.workflow.journal import Row
 
@@ -58,6 +59,7 @@ class RunRecord(Struct, frozen=True, kw_only=True):
     error: str | None = None
     reason: str | None = None
     cancel_requested: bool = False
+    limit: Limit | None = None
 
 
 class BlockRecord(Struct, frozen=True, kw_only=True):

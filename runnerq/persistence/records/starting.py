@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Literal
 
 from runnerq.persistence.records.base import Kind, OnDuplicate, Struct
+from runnerq.persistence.records.limits import Limit
 from runnerq.workflow.journal import Row
 
 
@@ -14,7 +15,7 @@ class NewRun(Struct, frozen=True, kw_only=True):
 
     ``due_at`` (database time) or ``due_in`` (seconds from the commit) delay it. A child names its parent and the
     position in the parent's journal that asked for it. ``rows`` is the journal that it begins with, in generation 1, as
-    a fork does; a child that a turn creates has none.
+    a fork does; a child that a turn creates has none. ``limit`` is what it counts against while it is held.
     """
 
     id: str
@@ -35,6 +36,7 @@ class NewRun(Struct, frozen=True, kw_only=True):
     metadata: str | None = None
     options: str | None = None
     rows: tuple[Row, ...] = ()
+    limit: Limit | None = None
 
     @property
     def served(self) -> str:

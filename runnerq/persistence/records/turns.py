@@ -36,7 +36,8 @@ class Back(Struct, frozen=True, kw_only=True, tag=True):
 
 class Stuck(Struct, frozen=True, kw_only=True, tag=True):
     """The run is blocked: nothing of it runs until a worker of another build, or a person, takes it up. ``build`` is
-    the build that could not follow it, or None for a fault of the worker, which is tried again at ``retry_at``."""
+    the build that could not follow it, or None for a fault of the worker, which is tried again at ``retry_at``.
+    ``quotes`` says whether its texts may have values of the run in them."""
 
     message: str
     build: str | None
@@ -46,6 +47,7 @@ class Stuck(Struct, frozen=True, kw_only=True, tag=True):
     line: str | None = None
     traceback: str | None = None
     retry_at: datetime | None = None
+    quotes: bool = True
 
 
 class End(Struct, frozen=True, kw_only=True, tag=True):

@@ -26,16 +26,27 @@ from runnerq.testing.conformance.definitions import TestDefinitions
 from runnerq.testing.conformance.deleting import TestDelete, TestPurge, TestRetain
 from runnerq.testing.conformance.details import TestDetails
 from runnerq.testing.conformance.events import TestEvents
+from runnerq.testing.conformance.joined import TestJoined
+from runnerq.testing.conformance.limit_rules import TestRates, TestRules
+from runnerq.testing.conformance.limits import TestLimitTurns, TestPlaces
 from runnerq.testing.conformance.liveness import TestArrivals, TestBeat, TestGivingBack, TestReap
 from runnerq.testing.conformance.payloads import TestPayloads
 from runnerq.testing.conformance.queueing import TestAdopt, TestPause
 from runnerq.testing.conformance.reads import TestJournal, TestLists, TestOpenRuns, TestRun
 from runnerq.testing.conformance.renewing import TestRenew
 from runnerq.testing.conformance.reopening import TestReopenBlocked, TestReopenEnded, TestReopenFamily
+from runnerq.testing.conformance.schedules import (
+    TestDueSchedules,
+    TestFiring,
+    TestOverlap,
+    TestScheduleRows,
+    TestTrigger,
+)
 from runnerq.testing.conformance.signals import TestDedup, TestSignals
 from runnerq.testing.conformance.starting import TestChildrenFromOutside, TestDetached, TestStartOrSend
 from runnerq.testing.conformance.starts import TestCopies, TestFarOff, TestKeys, TestStarts
 from runnerq.testing.conformance.terminating import TestTerminate
+from runnerq.testing.conformance.transactions import TestTransactions
 from runnerq.testing.conformance.upkeep import TestBlocks, TestSweep, TestTimers
 from runnerq.testing.conformance.verbs import TestPriority, TestReschedule, TestRunNow
 from runnerq.testing.conformance.world import World
@@ -60,20 +71,27 @@ __all__ = [
     "TestDelete",
     "TestDetached",
     "TestDetails",
+    "TestDueSchedules",
     "TestEvents",
     "TestFarOff",
     "TestFence",
+    "TestFiring",
     "TestGivingBack",
+    "TestJoined",
     "TestJournal",
     "TestKeys",
+    "TestLimitTurns",
     "TestLists",
     "TestNeeds",
     "TestOpenRuns",
+    "TestOverlap",
     "TestPause",
     "TestPayloads",
+    "TestPlaces",
     "TestPriority",
     "TestPurge",
     "TestQueues",
+    "TestRates",
     "TestReap",
     "TestRenew",
     "TestReopenBlocked",
@@ -81,8 +99,10 @@ __all__ = [
     "TestReopenFamily",
     "TestReschedule",
     "TestRetain",
+    "TestRules",
     "TestRun",
     "TestRunNow",
+    "TestScheduleRows",
     "TestSentAgain",
     "TestSignals",
     "TestStartOrSend",
@@ -91,6 +111,8 @@ __all__ = [
     "TestSweep",
     "TestTerminate",
     "TestTimers",
+    "TestTransactions",
+    "TestTrigger",
     "TestTurns",
     "TestWorkers",
     "World",

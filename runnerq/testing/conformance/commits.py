@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 import pytest
 
+from runnerq.errors import StorageRefused
 from runnerq.ids import new_run_id, new_token
 from runnerq.persistence.records import (
     GOING,
@@ -178,6 +179,23 @@ class TestTurns:
         ]
         done, lost, again = Verdict.DONE, Verdict.LOST, Verdict.AGAIN
         assert await world.storage.commit(turns) == [done, lost, done, again, done]
+
+    @pytest.mark.parametrize("move", [GOING, COMPLETED, STUCK], ids=["going", "end", "stuck"])
+    @pytest.mark.parametrize("beside", [0, 1])
+    async def test_a_row_at_a_place_that_holds_another_one_is_refused(
+        self, world: World, move: Move, beside: int
+    ) -> None:
+        # An answer that is on record stays the answer, and whoever has another one is told.
+        holder = await a_holder(world.storage)
+        run = await holder.start(a_run())
+        others = [await holder.start(a_run()) for _ in range(beside)]
+        assert await holder.commit(run, GOING, rows=(a_row(0), a_row(1, "2"))) is Verdict.DONE
+        more = [a_turn(other, GOING, rows=(a_row(0),)) for other in others]
+        for other in (a_row(1, "2", kind="failed"), a_row(1, "3")):
+            with pytest.raises(StorageRefused, match="on record as"):
+                await world.storage.commit([a_turn(run, move, rows=(other,)), *more])
+        assert await rows_of(world.storage, run.id) == [a_row(0), a_row(1, "2")]
+        assert await holder.commit(run, move, rows=(a_row(1, "2"), a_row(2, "3"))) is Verdict.DONE
 
     async def test_committing_nothing_answers_nothing(self, world: World) -> None:
         assert await world.storage.commit([]) == []

@@ -13,6 +13,7 @@ import os
 import secrets
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
@@ -62,6 +63,10 @@ class World(Protocol):
     async def another(self) -> Storage:
         """Another open storage object on the same data, as a second process has it; the world closes it. A backend
         that lives in one process MAY answer with the same object."""
+        ...
+
+    def transaction(self) -> AbstractAsyncContextManager[object]:
+        """A connection in a transaction, which is committed when it is left, and rolled back by an exception."""
         ...
 
     async def advance(self, seconds: float) -> None:

@@ -10,7 +10,7 @@ import asyncpg
 from runnerq.persistence.postgres import PostgresStorage
 from runnerq.persistence.protocol import Storage
 
-KEPT = ("migration", "sweep", "retention")
+KEPT = ("migration", "sweep", "retention", "lining")
 """Tables that a wipe does not empty."""
 
 
@@ -82,6 +82,15 @@ class PostgresWorld:
             await self._second.open()
         return self._second
 
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[object]:
+        connection = await asyncpg.connect(self.dsn)
+        try:
+            async with connection.transaction():
+                yield connection
+        finally:
+            await connection.close()
+
     async def advance(self, seconds: float) -> None:
         await self.connection.execute(
             f"""
@@ -91,6 +100,13 @@ class PostgresWorld:
             update runnerq.worker
             set beat_at = beat_at - interval '{seconds} s', reaped_at = reaped_at - interval '{seconds} s';
             update runnerq.build set first_seen = first_seen - interval '{seconds} s';
+            update runnerq.schedule
+            set next_at = next_at - interval '{seconds} s', since = since - interval '{seconds} s';
+            update runnerq.gate set open_at = open_at - interval '{seconds} s';
+            update runnerq.lane set turn_at = turn_at - interval '{seconds} s';
+            update runnerq.bucket
+            set admitted_at = admitted_at - interval '{seconds} s',
+                recent_at = array(select at - interval '{seconds} s' from unnest(recent_at) as r(at));
             update runnerq.block set retry_at = retry_at - interval '{seconds} s' where retry_at is not null
             """
         )

@@ -18,6 +18,7 @@ import asyncpg
 from runnerq.persistence.postgres import PostgresStorage
 from runnerq.persistence.postgres.changes import Changes
 from runnerq.persistence.postgres.faults import told
+from runnerq.persistence.postgres.schedules import Schedules
 from runnerq.persistence.postgres.statements import Statements
 from runnerq.persistence.postgres.upkeep import Upkeep
 from tests.persistence.postgres.backend import PostgresWorld
@@ -62,6 +63,13 @@ _STOPS: dict[str, list[tuple[str, str]]] = {
     ],
     "keep_details": [("    from unnest($1::uuid[]", "    from {gate} cross join unnest($1::uuid[]")],
     "claim_runs": [("    from unnest($1::text[]", "    from {gate} cross join unnest($1::text[]")],
+    "open_gates": [("    from unnest($1::text[]", "    from {gate} cross join unnest($1::text[]")],
+    "line_up": [
+        (
+            "    select ctid as version from runnerq.lining\n)",
+            "    select lining.ctid as version from {gate} cross join runnerq.lining\n)",
+        )
+    ],
     "reap_workers": [
         ("    from runnerq.worker as w\n    where", "    from {gate} cross join runnerq.worker as w\n    where"),
         ("    order by w.id\n    for update skip locked", "    order by w.id\n    for update of w skip locked"),
@@ -72,7 +80,11 @@ _STOPS: dict[str, list[tuple[str, str]]] = {
     ],
 }
 # A statement that is kept in a full and a cheaper form stops in both.
-_FORMS = {"commit": ("commit", "commit_plain"), "start_runs": ("start_runs", "start_runs_plain")}
+_FORMS = {
+    "claim_runs": ("claim_runs_free", "claim_runs_limited"),
+    "commit": ("commit", "commit_plain"),
+    "start_runs": ("start_runs", "start_runs_plain"),
+}
 
 
 def _stopping(text: str, name: str) -> str:
@@ -100,6 +112,7 @@ class _OneConnection:
             async with self._connection.transaction():
                 return await work(self._connection)
 
+    in_transaction_at_once = in_transaction
     fetch_quick = fetch
     fetch_upkeep = fetch
     fetch_turns = fetch
@@ -126,19 +139,23 @@ class _Silence:
         del wake
 
 
+class Writes(Upkeep, Schedules):
+    """All writes of the storage."""
+
+
 def writes_on(
     storage: PostgresStorage, connection: asyncpg.Connection, replaced: dict[str, str] | None = None
-) -> Upkeep:
+) -> Writes:
     """The storage's writes over this connection, with other texts for some of its statements."""
     texts: Any = _Texts(storage._statements, replaced or {})
     silence: Any = _Silence()
     one: Any = _OneConnection(connection)
     changes: Changes = silence
-    return Upkeep(one, texts, changes)
+    return Writes(one, texts, changes)
 
 
 @asynccontextmanager
-async def held_open(world: PostgresWorld) -> AsyncIterator[Upkeep]:
+async def held_open(world: PostgresWorld) -> AsyncIterator[Writes]:
     """The storage's writes in a transaction of their own, committed at the end of the block."""
     connection = await asyncpg.connect(world.dsn)
     try:
@@ -149,7 +166,7 @@ async def held_open(world: PostgresWorld) -> AsyncIterator[Upkeep]:
 
 
 @asynccontextmanager
-async def rolled_back(world: PostgresWorld) -> AsyncIterator[Upkeep]:
+async def rolled_back(world: PostgresWorld) -> AsyncIterator[Writes]:
     """The storage's writes in a transaction of their own, rolled back at the end of the block."""
     connection = await asyncpg.connect(world.dsn)
     try:
@@ -165,7 +182,7 @@ async def rolled_back(world: PostgresWorld) -> AsyncIterator[Upkeep]:
 class Stopped:
     """Writes with a statement that stops; ``go`` lets it go on."""
 
-    writes: Upkeep
+    writes: Writes
     pid: int
     gate: asyncpg.Connection
     world: PostgresWorld

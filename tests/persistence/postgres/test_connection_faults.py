@@ -151,7 +151,7 @@ class TestLostReplies:
         new = a_run()
         await storage.start([new])
         pooled = not storage._connections.has_sessions
-        rule = LosesEnd("claim_runs") if pooled else Loses("claim_runs")
+        rule = LosesEnd("claim_runs_free") if pooled else Loses("claim_runs_free")
         proxy.set(rule)
         with pytest.raises(StorageUnavailable):
             await holder.claim()
@@ -166,7 +166,7 @@ class TestLostReplies:
                 holder = await a_holder(storage)
                 new = a_run()
                 await storage.start([new])
-                proxy.set(Loses("claim_runs"))
+                proxy.set(Loses("claim_runs_free"))
                 with pytest.raises(StorageUnavailable):
                     await holder.claim()
                 assert await _at_last(holder.ready, until=bool) == [new.id]
@@ -332,3 +332,19 @@ async def _at_last(call: Callable[[], Awaitable[T]], until: Callable[[T], bool] 
                 continue
             if until(answer):
                 return answer
+
+
+async def test_a_statement_whose_connection_is_cut_between_two_messages_is_told_that_it_is_unavailable(
+    own_database: str,
+) -> None:
+    """asyncpg has an AttributeError to say of it."""
+    pools = connections.Connections(own_database, PATIENCE)
+    await pools.open()
+    await pools.fetch("select 1")
+    asking = asyncio.create_task(pools.fetch("select $1::int", 1))
+    # The server has answered what the statement is, and was not given its argument yet.
+    while (waits := getattr(asking, "_fut_waiter", None)) is None or not waits.done():
+        await asyncio.sleep(0)
+    await pools.close()
+    with pytest.raises(StorageUnavailable):
+        await asking

@@ -32,8 +32,10 @@ INDEXES = {
     "append_one": {"live_pkey"},
     "beat": {"live_held", "worker_pkey"},
     "cancel_runs": {"live_pkey", "run_pkey", "outcome_pkey"},
-    "claim_runs": {
-        "live_ready",
+    "claim_runs_free": {
+        "gate_turn",
+        "live_arrived",
+        "live_claimable",
         "live_due",
         "live_pkey",
         "worker_pkey",
@@ -84,7 +86,9 @@ INDEXES = {
 }
 
 UNBOUNDED = {
-    ("claim_runs", "queue_pkey"),  # the paused queues
+    ("claim_runs_free", "gate_turn"),  # whether there is any gate
+    ("claim_runs_free", "live_arrived"),  # whether any run with a limit has arrived
+    ("claim_runs_free", "queue_pkey"),  # the paused queues
     ("reap_workers", "live_held"),  # the first entry, then the next that is greater
     ("reap_workers", "worker_pkey"),  # all workers of a day
     ("sweep_runs", None),  # the cursor, one row
@@ -120,7 +124,7 @@ async def test_a_statement_reads_no_table_or_index_from_end_to_end(plans: Plans,
 
 
 async def test_a_claim_touches_what_it_takes(undone: Plans) -> None:
-    plan = await undone.run("claim_runs", ["q"], ["order@1"], 100, WORKER, 77, [], [], [None], [None], 200, None)
+    plan = await undone.run("claim_runs_free", ["q"], ["order@1"], 100, WORKER, 77, [], [], [None], [None], 200, None)
     # Twice as many are chosen as are taken; they are chosen, locked and updated.
     assert touched(plan, "live") <= 600
     assert touched(plan, "run") == 100
@@ -132,20 +136,19 @@ async def test_a_claim_beside_a_type_that_nobody_serves_touches_what_it_takes(un
     """Twenty thousand runs of it are ready in the same queue, and older."""
     ten = "select run_id from runnerq.live where state = 'pending' limit 10"
     await undone.execute(f"update runnerq.live set served = 'mine', rank = now() where run_id in ({ten})")
-    plan = await undone.run("claim_runs", ["q"], ["mine"], 100, WORKER, 77, [], [], [None], [None], 200, None)
+    plan = await undone.run("claim_runs_free", ["q"], ["mine"], 100, WORKER, 77, [], [], [None], [None], 200, None)
     assert touched(plan, "live") <= 60
     assert touched(plan, "run") == 10
 
 
 async def test_an_empty_claim_touches_nothing(undone: Plans) -> None:
-    plan = await undone.run(
-        "claim_runs", ["q", "other"], ["nothing", "order@1"], 100, WORKER, 77, [], [], [None] * 2, [None] * 2, 200, None
-    )
+    pairs = ["q", "other"], ["nothing", "order@1"]
+    plan = await undone.run("claim_runs_free", *pairs, 100, WORKER, 77, [], [], [None] * 2, [None] * 2, 200, None)
     assert touched(plan, "live") <= 2
 
 
 async def test_a_commit_touches_the_runs_it_writes(undone: Plans) -> None:
-    await undone.run("claim_runs", ["q"], ["order@1"], 60, WORKER, 77, [], [], [None], [None], 200, None)
+    await undone.run("claim_runs_free", ["q"], ["order@1"], 60, WORKER, 77, [], [], [None], [None], 200, None)
     mine = await undone.fetch(f"select run_id::text from runnerq.live where worker_id = {WORKER} order by run_id")
     parks, ends = _turns(mine[:50], Park(signals=("go",))), _turns(mine[50:], COMPLETED)
     plan = await undone.run("commit_plain", *plain_parameters(parks))
@@ -157,7 +160,7 @@ async def test_a_commit_touches_the_runs_it_writes(undone: Plans) -> None:
 
 
 async def test_an_end_touches_the_runs_it_ends(undone: Plans) -> None:
-    await undone.run("claim_runs", ["q"], ["order@1"], 60, WORKER, 77, [], [], [None], [None], 200, None)
+    await undone.run("claim_runs_free", ["q"], ["order@1"], 60, WORKER, 77, [], [], [None], [None], 200, None)
     mine = await undone.fetch(f"select run_id::text from runnerq.live where worker_id = {WORKER} order by run_id")
     turns = [Turn(run_id=run_id, token=77, seen=0, move=COMPLETED) for run_id in mine]
     plan = await undone.run("end_runs", *end_parameters(turns))

@@ -16,11 +16,17 @@ from tests.persistence.postgres.planning import Plans, is_scan, nodes, plans_mad
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 INDEXES = {
+    "add_to_schedule": {"schedule_pkey"},
     "adopt_runs": {"live_unnamed", "live_pkey", "run_pkey"},
+    "create_schedule": set(),
+    "delete_schedule": {"schedule_pkey"},
     "doom_trees": {"run_pkey", "run_root", "live_pkey", "outcome_pkey", "key_pkey"},
+    "hold_schedule": {"schedule_pkey", "live_pkey"},
     "hold_tree": {"outcome_pkey", "run_pkey", "key_pkey"},
     "look_for_old": {"outcome_pkey", "outcome_unwell", "run_pkey"},
+    "move_schedule": {"schedule_pkey"},
     "pause_queue": set(),
+    "pause_schedule": {"schedule_pkey"},
     "prioritize_run": {"live_pkey", "run_pkey"},
     "purge_runs": {
         "doomed_pkey",
@@ -35,8 +41,11 @@ INDEXES = {
         "state_pkey",
     },
     "read_doomed": {"doomed_pkey"},
+    "read_due_schedules": {"schedule_due"},
+    "replace_schedule": {"schedule_pkey"},
     "reschedule_run": {"live_pkey", "run_pkey", "attempt_pkey"},
     "resume_queue": {"queue_pkey"},
+    "resume_schedule": {"schedule_pkey"},
     "run_now": {"live_pkey", "run_pkey", "attempt_pkey"},
     "start_runs": {"run_pkey", "live_pkey", "outcome_pkey"},
 }

@@ -29,7 +29,7 @@ with known as materialized (
     ) as r
 ), moved as (
     update runnerq.live as live
-    set served = h.served
+    set served = h.served, lined = null                 -- it waits in another line now
     from held as h
     where live.run_id = any(array(select run_id from held where fits))    -- probes the key, whatever the planner makes of sizes
       and live.run_id = h.run_id

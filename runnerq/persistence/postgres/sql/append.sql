@@ -19,11 +19,14 @@ with entry as materialized (
         select run_id, token, state, generation from runnerq.live where run_id = e.run_id for update skip locked offset 0
     ) as l
 ), written as (
-    insert into runnerq.journal (run_id, token, at, generation, place, kind, position, value, asked)
+    insert into runnerq.journal as kept (run_id, token, at, generation, place, kind, position, value, asked)
     select e.run_id, e.token, e.at, e.generation, e.place, e.kind, e.position, e.value::json, e.asked::json
     from entry as e
     join held as h on h.run_id = e.run_id and h.token = e.token and h.state = 'running' and h.generation = e.generation
-    on conflict do nothing
+    on conflict (run_id, generation, place) do update       -- the same again is harmless, and another row is refused
+    set kind = ('place ' || kept.place || ' of run ' || kept.run_id || ' is on record as ' || kept.kind || ' of '''
+                || kept.position || ''', and not as ' || excluded.kind || ' of ''' || excluded.position || '''')::integer::text
+    where kept.kind <> excluded.kind or kept.position <> excluded.position
 )
 select distinct e.run_id::text
 from entry as e

@@ -7,10 +7,13 @@
 with held as materialized (                             -- lock by id alone, then judge what the lock shows
     select token, state, generation from runnerq.live where run_id = $1::uuid for update skip locked
 ), written as (
-    insert into runnerq.journal (run_id, token, at, generation, place, kind, position, value, asked)
+    insert into runnerq.journal as kept (run_id, token, at, generation, place, kind, position, value, asked)
     select $1::uuid, $2::bigint, $5::timestamptz, $3::integer, $4::integer, $6::text, $7::text, $8::text::json, $9::text::json
     from held
     where token = $2::bigint and state = 'running' and generation = $3::integer
-    on conflict do nothing
+    on conflict (run_id, generation, place) do update       -- the same again is harmless, and another row is refused
+    set kind = ('place ' || kept.place || ' of run ' || kept.run_id || ' is on record as ' || kept.kind || ' of '''
+                || kept.position || ''', and not as ' || excluded.kind || ' of ''' || excluded.position || '''')::integer::text
+    where kept.kind <> excluded.kind or kept.position <> excluded.position
 )
 select 1 as written from held where token = $2::bigint and state = 'running' and generation = $3::integer

@@ -1,4 +1,5 @@
--- Ask open runs to cancel. One that never started ends as cancelled at once, and tells its parent.
+-- Ask open runs to cancel. One that never started ends as cancelled at once, and tells its parent. One that nobody holds no
+-- longer counts against its limit: what holds the places may be waiting for it, or there may be none.
 -- $1 run uuid[] (distinct)  $2 reason text (null: none)
 -- Returns run_id, sent (sent | duplicate | finished | unknown | again: it was to end, and its parent ended or was opened
 --    again meanwhile; nothing was done), ended, ready_queue (the run's, if it is ready now), worker_id (who holds the running
@@ -77,7 +78,9 @@ with named as materialized (
         due_at = case when n.woken then null else live.due_at end,
         stack = case when n.woken then null else live.stack end,
         cancel = case when n.cancel_at is not null then coalesce($2::text, '') else live.cancel end,
-        cancel_at = coalesce(n.cancel_at, live.cancel_at)
+        cancel_at = coalesce(n.cancel_at, live.cancel_at),
+        limit_scope = case when n.cancel_at is null or live.state = 'running' then live.limit_scope end,
+        limit_key = case when n.cancel_at is null or live.state = 'running' then live.limit_key end
     from next as n
     where live.run_id = any(array(select run_id from next))    -- probes the key, whatever the planner makes of sizes
       and live.run_id = n.run_id
@@ -98,7 +101,7 @@ select c.run_id::text,
                  or (select o.run_id from runnerq.outcome as o where o.run_id = c.run_id) is not null then 'finished'
             else 'unknown' end as sent,
        coalesce(a.ends, false) as ended,
-       case when own.woken then own.queue end as ready_queue,
+       case when own.state = 'pending' then own.queue end as ready_queue,
        case when own.state = 'running' and a.run_id is not null then own.worker_id end as worker_id,
        case when a.ends then a.parent_id::text end as parent_id,
        case when a.ends and up.woken then up.queue end as parent_queue,

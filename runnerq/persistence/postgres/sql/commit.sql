@@ -8,7 +8,7 @@
 --    $6 asked text[]
 -- $7 published text[], by place of the turn
 -- $8 children json: [{turn, id, root_id, kind, name, version, served, queue, priority, depth, parent_position, key,
---    on_duplicate, due_at, due_in, detached (it has no parent)}]  with $9 input text[]  $10 metadata text[]  $11 options text[]
+--    on_duplicate, due_at, due_in, limit_scope, limit_key, detached (it has no parent)}]  with $9 input text[]  $10 metadata text[]  $11 options text[]
 -- $12 attempts json: [{turn, position, number, at, next_at}]  with $13 error text[]  $14 details text[]
 --    `turn` counts the turns from 1; payloads are JSON texts beside the documents, because inside them NUL and lone
 --    surrogates would be refused. What stands between [more and more] costs a third of the time when it has nothing to do:
@@ -74,7 +74,7 @@ with turn as materialized (
 -- [more
 ), child as materialized (
     select case when not coalesce(c.detached, false) then d.run_id end as parent_id, c.n, c.id, c.root_id, c.kind, c.name,
-           c.version, c.served, c.queue, c.priority, c.depth, c.parent_position, c.key, c.on_duplicate,
+           c.version, c.served, c.queue, c.priority, c.depth, c.parent_position, c.key, c.on_duplicate, c.limit_scope, c.limit_key,
            coalesce(                                    -- bounded: one row outside of all calendars would stop every claim
                case when c.due_at is not null then
                    greatest('1970-01-01 00:00+00', least(c.due_at, '9000-01-01 00:00+00')) end,
@@ -84,11 +84,11 @@ with turn as materialized (
         json_to_recordset($8::json) as (
             turn integer, id uuid, root_id uuid, kind text, name text, version integer, served text, queue text,
             priority smallint, depth smallint, parent_position text, key text, on_duplicate text,
-            due_at timestamptz, due_in double precision, detached boolean),
+            due_at timestamptz, due_in double precision, limit_scope text, limit_key text, detached boolean),
         unnest($9::text[]), unnest($10::text[]), unnest($11::text[])
     ) with ordinality as c(
         turn, id, root_id, kind, name, version, served, queue, priority, depth, parent_position, key, on_duplicate,
-        due_at, due_in, detached, input, metadata, options, n)
+        due_at, due_in, limit_scope, limit_key, detached, input, metadata, options, n)
     join done as d on d.n = c.turn
 ), keyed as (                                           -- do update, not do nothing: a concurrent loser must see the holder
     insert into runnerq.key as kept (name, key, run_id)
@@ -107,19 +107,20 @@ with turn as materialized (
     returning name, key, run_id
 ), born as (
     insert into runnerq.run (
-        id, parent_id, root_id, version, priority, depth, kind, name, queue, key, parent_position, input, metadata, options)
+        id, parent_id, root_id, version, priority, depth, kind, name, queue, key, parent_position, input, metadata, options,
+        limit_scope, limit_key)
     select c.id, c.parent_id, nullif(c.root_id, c.id), c.version, c.priority, c.depth, c.kind, c.name, c.queue, c.key,
-           c.parent_position, c.input::json, c.metadata::json, c.options::json
+           c.parent_position, c.input::json, c.metadata::json, c.options::json, c.limit_scope, c.limit_key
     from child as c
     on conflict do nothing
     returning id
 ), queued as (
-    insert into runnerq.live (run_id, parent_id, rank, due_at, priority, state, queue, served)
+    insert into runnerq.live (run_id, parent_id, rank, due_at, priority, state, queue, served, limit_scope, limit_key)
     select c.id, c.parent_id,
            coalesce(c.due_at, now()) - case c.priority when 0 then interval '1 hour' when 1 then interval '10 minutes'
                                                        when 2 then interval '0' else interval '-10 minutes' end,
            case when c.due_at > now() then c.due_at end,
-           c.priority, 'pending', c.queue, c.served
+           c.priority, 'pending', c.queue, c.served, c.limit_scope, c.limit_key
     from born as b
     join child as c on c.id = b.id
     left join keyed as k on k.name = c.name and k.key = c.key
@@ -220,7 +221,7 @@ with turn as materialized (
     join turn as t on t.n = d.n
     where d.move = 'end'
 ), entered as (
-    insert into runnerq.journal (run_id, token, at, generation, place, kind, position, value, asked)
+    insert into runnerq.journal as kept (run_id, token, at, generation, place, kind, position, value, asked)
     select d.run_id, d.token, e.at, d.generation + coalesce(e.next, false)::integer, e.place, e.kind, e.position,
            e.value::json, e.asked::json
     from rows from (
@@ -229,7 +230,10 @@ with turn as materialized (
         unnest($5::text[]), unnest($6::text[])
     ) as e(turn, next, place, at, kind, position, value, asked)
     join done as d on d.n = e.turn
-    on conflict do nothing
+    on conflict (run_id, generation, place) do update       -- the same again is harmless, and another row is refused
+    set kind = ('place ' || kept.place || ' of run ' || kept.run_id || ' is on record as ' || kept.kind || ' of '''
+                || kept.position || ''', and not as ' || excluded.kind || ' of ''' || excluded.position || '''')::integer::text
+    where kept.kind <> excluded.kind or kept.position <> excluded.position
 -- [more
 ), attempted as (                                       -- an answered position keeps a row that keeps late details out
     insert into runnerq.attempt as kept (run_id, position, number, at, next_at, generation, error, details)

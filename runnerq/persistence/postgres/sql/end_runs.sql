@@ -25,14 +25,17 @@ with turn as materialized (
     select run_id, token, clock_timestamp(), started_at, generation, cancelled, 'completed', result::json
     from held
 ), entered as (
-    insert into runnerq.journal (run_id, token, at, generation, place, kind, position, value, asked)
+    insert into runnerq.journal as kept (run_id, token, at, generation, place, kind, position, value, asked)
     select h.run_id, h.token, e.at, h.generation, e.place, e.kind, e.position, e.value::json, e.asked::json
     from rows from (
         json_to_recordset($5::json) as (run_id uuid, place integer, at timestamptz, kind text, position text),
         unnest($6::text[]), unnest($7::text[])
     ) as e(run_id, place, at, kind, position, value, asked)
     join held as h on h.run_id = e.run_id
-    on conflict do nothing
+    on conflict (run_id, generation, place) do update       -- the same again is harmless, and another row is refused
+    set kind = ('place ' || kept.place || ' of run ' || kept.run_id || ' is on record as ' || kept.kind || ' of '''
+                || kept.position || ''', and not as ' || excluded.kind || ' of ''' || excluded.position || '''')::integer::text
+    where kept.kind <> excluded.kind or kept.position <> excluded.position
 ), settled as (
     delete from runnerq.attempt
     where run_id = any(array(select run_id from held))

@@ -16,7 +16,7 @@ select r.id::text, r.kind, r.name, r.version, r.queue, r.priority, s.status, r.c
        case when l.state = 'waiting' then l.wants_children::text[] end as waiting_children,
        case when l.state = 'waiting' then l.stack end as stack,
        r.input, r.metadata, r.options, o.result, o.error, o.reason,
-       coalesce(o.cancel_requested, l.cancel is not null) as cancel_requested
+       coalesce(o.cancel_requested, l.cancel is not null) as cancel_requested, r.limit_scope, r.limit_key
 from runnerq.run as r
 -- [way open
 join runnerq.live as w on w.run_id = r.id

@@ -13,7 +13,7 @@ select r.id::text, r.kind, r.name, r.version, r.queue, r.priority,
        case when l.state = 'waiting' then l.wants_children::text[] end as waiting_children,
        case when l.state = 'waiting' then l.stack end as stack,
        r.input, r.metadata, r.options, null::json as result, null::json as error, null::text as reason,
-       l.cancel is not null as cancel_requested
+       l.cancel is not null as cancel_requested, r.limit_scope, r.limit_key
 from (
     select run_id, state, generation, due_at, started_at, parked_at, cancel, wants_signals, wants_children, stack
     from runnerq.live
@@ -21,7 +21,8 @@ from (
     order by run_id
 ) as l
 cross join lateral (
-    select id, kind, name, version, queue, priority, created_at, root_id, parent_id, depth, key, input, metadata, options
+    select id, kind, name, version, queue, priority, created_at, root_id, parent_id, depth, key, input, metadata, options,
+           limit_scope, limit_key
     from runnerq.run where id = l.run_id offset 0
 ) as r
 left join lateral (

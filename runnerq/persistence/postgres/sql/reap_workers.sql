@@ -3,8 +3,8 @@
 -- A worker is gone when its lease has run out, or when its beat's backend is visibly not there any more (a start that this
 --    role may not see counts as present) and no beat came for 3 s. What was reaped or has left stays so, and runs of it,
 --    or of a worker that has no row, are taken too: a claim may have come late.
--- Returns run_id, crashes, held (it crashed too often: the caller holds it now, to end it), ready_queue. The first crash goes
---    back at once, the next after 1, 2, 4 s, with jitter, so that suspects part from bystanders. A worker that left by itself
+-- Returns run_id, crashes, held (it crashed too often: the caller holds it now, to end it), ready_queue, limit_scope and
+--    limit_key (of a place that is free again; null: none). The first crash goes back at once, the next after 1, 2, 4 s, with jitter, so that suspects part from bystanders. A worker that left by itself
 --    crashed nothing, and a run that is to cancel does not wait.
 -- Locks worker rows for update (their claims that are under way end first), then live rows; skips what somebody holds.
 with recursive holder(id) as (                          -- who holds anything: a probe each, not a scan of what they hold
@@ -60,7 +60,8 @@ with recursive holder(id) as (                          -- who holds anything: a
     from lost as b
     where live.run_id = any(array(select run_id from lost))    -- probes the key, whatever the planner makes of sizes
       and live.run_id = b.run_id
-    returning live.run_id, live.crashes, live.state, live.due_at, live.queue, b.worker_id, b.left_by_itself
+    returning live.run_id, live.crashes, live.state, live.due_at, live.queue, live.limit_scope, live.limit_key, b.worker_id,
+              b.left_by_itself
 ), told as (
     insert into runnerq.event (kind, run_id, data)
     select 'crashed', run_id, json_build_object('crashes', crashes, 'worker', worker_id)
@@ -68,5 +69,6 @@ with recursive holder(id) as (                          -- who holds anything: a
     where not left_by_itself
 )
 select run_id::text, crashes, state = 'running' as held,
-       case when state = 'pending' and due_at is null then queue end as ready_queue
+       case when state = 'pending' and due_at is null then queue end as ready_queue,
+       case when state = 'pending' then limit_scope end as limit_scope, limit_key
 from moved

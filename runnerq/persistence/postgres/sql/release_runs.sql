@@ -1,6 +1,6 @@
 -- Give back the runs that a worker holds under other tokens than these, without burning anything.
 -- $1 worker bigint  $2 held bigint[]
--- Returns queue and how_many. Their tokens turn negative, so that no old claim writes any more; their ranks stay.
+-- Returns queue, limit_scope, limit_key (of places that are free again; null: none) and how_many. Their tokens turn negative, so that no old claim writes any more; their ranks stay.
 -- Locks the live rows it moves, skipping those that somebody holds: it is asked again.
 with held as materialized (
     select run_id
@@ -14,6 +14,6 @@ with held as materialized (
     from held as h
     where live.run_id = any(array(select run_id from held))    -- probes the key, whatever the planner makes of sizes
       and live.run_id = h.run_id
-    returning live.queue
+    returning live.queue, live.limit_scope, live.limit_key
 )
-select queue, count(*)::integer as how_many from moved group by queue
+select queue, limit_scope, limit_key, count(*)::integer as how_many from moved group by queue, limit_scope, limit_key

@@ -86,7 +86,8 @@ with named as materialized (
     delete from runnerq.outcome where run_id = any(array(select f.run_id from fit as f join over as o on o.run_id = f.run_id))
 ), queued as (
     insert into runnerq.live (
-        run_id, parent_id, prior, rank, started_at, inbox, generation, priority, state, queue, served, reopened_at)
+        run_id, parent_id, prior, rank, started_at, inbox, generation, priority, state, queue, served, reopened_at,
+        limit_scope, limit_key)
     select o.run_id, r.parent_id, o.token,
            now() - case r.priority when 0 then interval '1 hour' when 1 then interval '10 minutes'
                                    when 2 then interval '0' else interval '-10 minutes' end,
@@ -95,11 +96,12 @@ with named as materialized (
            o.generation, r.priority, 'pending', r.queue,
            case r.kind when 'workflow' then concat(r.name, '@', case r.version when 0 then '?' else r.version::text end)
                        else r.name end,
-           clock_timestamp()
+           clock_timestamp(), r.limit_scope, r.limit_key
     from fit as f
     join over as o on o.run_id = f.run_id
     cross join lateral (
-        select parent_id, priority, queue, kind, name, version from runnerq.run where id = o.run_id offset 0
+        select parent_id, priority, queue, kind, name, version, limit_scope, limit_key
+        from runnerq.run where id = o.run_id offset 0
     ) as r
 ), moved as (                                           -- a generator that somebody kept does not know the new row
     update runnerq.live as live

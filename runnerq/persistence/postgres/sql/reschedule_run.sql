@@ -30,7 +30,7 @@ with seen as materialized (
     left join seen as s on true
 ), moved as (
     update runnerq.live as live
-    set due_at = j.due_at, rank = j.rank
+    set due_at = j.due_at, rank = j.rank, lined = null     -- whoever is ready then has arrived anew
     from judged as j
     where live.run_id = $1::uuid and live.run_id = j.run_id and j.changed = 'changed'
     returning live.queue

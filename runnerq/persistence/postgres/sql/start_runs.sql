@@ -1,7 +1,7 @@
 -- Create runs, ready at once or delayed, and claim their idempotency keys. A child is created only under a parent that is
 -- open, or is created with it: none can come into a tree that is being deleted.
 -- $1 runs json: an array of {id, root_id, parent_id, parent_position, kind, name, version, served, queue, priority, depth,
---    key, on_duplicate, due_at, due_in (seconds)}, with, by place, $2 input text[]  $3 metadata text[]  $4 options text[]
+--    key, on_duplicate, due_at, due_in (seconds), limit_scope, limit_key}, with, by place, $2 input text[]  $3 metadata text[]  $4 options text[]
 -- $5 rows json: [{turn (which run, from 1), place, at, kind, position}], the journals that they begin with, with
 --    $6 value text[]  $7 asked text[]. The loader makes start_runs_plain, without what stands between [more and more]: for
 --    runs that have no parent and begin with no journal.
@@ -10,7 +10,7 @@
 -- Locks the live rows of the parents (key share), by id, then the key rows in the order of name and key; waits for both.
 with new as materialized (
     select r.n, r.id, r.root_id, r.parent_id, r.parent_position, r.kind, r.name, r.version, r.served, r.queue, r.priority,
-           r.depth, r.key, r.on_duplicate,
+           r.depth, r.key, r.on_duplicate, r.limit_scope, r.limit_key,
            coalesce(                                    -- bounded: one row outside of all calendars would stop every claim
                case when r.due_at is not null then
                    greatest('1970-01-01 00:00+00', least(r.due_at, '9000-01-01 00:00+00')) end,
@@ -20,11 +20,11 @@ with new as materialized (
         json_to_recordset($1::json) as (
             id uuid, root_id uuid, parent_id uuid, parent_position text, kind text, name text, version integer, served text,
             queue text, priority smallint, depth smallint, key text, on_duplicate text,
-            due_at timestamptz, due_in double precision),
+            due_at timestamptz, due_in double precision, limit_scope text, limit_key text),
         unnest($2::text[]), unnest($3::text[]), unnest($4::text[])
     ) with ordinality as r(
         id, root_id, parent_id, parent_position, kind, name, version, served, queue, priority, depth, key, on_duplicate,
-        due_at, due_in, input, metadata, options, n)
+        due_at, due_in, limit_scope, limit_key, input, metadata, options, n)
 -- [more
 ), above as materialized (
     select l.run_id
@@ -63,9 +63,10 @@ with new as materialized (
     returning name, key, run_id
 ), born as (
     insert into runnerq.run (
-        id, parent_id, root_id, version, priority, depth, kind, name, queue, key, parent_position, input, metadata, options)
+        id, parent_id, root_id, version, priority, depth, kind, name, queue, key, parent_position, input, metadata, options,
+        limit_scope, limit_key)
     select r.id, r.parent_id, nullif(r.root_id, r.id), r.version, r.priority, r.depth, r.kind, r.name, r.queue, r.key,
-           r.parent_position, r.input::json, r.metadata::json, r.options::json
+           r.parent_position, r.input::json, r.metadata::json, r.options::json, r.limit_scope, r.limit_key
     from new as r
     left join keyed as k on k.name = r.name and k.key = r.key
     where (r.key is null or k.run_id = r.id)
@@ -75,12 +76,12 @@ with new as materialized (
     on conflict do nothing
     returning id
 ), queued as (
-    insert into runnerq.live (run_id, parent_id, rank, due_at, priority, state, queue, served)
+    insert into runnerq.live (run_id, parent_id, rank, due_at, priority, state, queue, served, limit_scope, limit_key)
     select r.id, r.parent_id,
            coalesce(r.due_at, now()) - case r.priority when 0 then interval '1 hour' when 1 then interval '10 minutes'
                                                        when 2 then interval '0' else interval '-10 minutes' end,
            case when r.due_at > now() then r.due_at end,
-           r.priority, 'pending', r.queue, r.served
+           r.priority, 'pending', r.queue, r.served, r.limit_scope, r.limit_key
     from born as b
     join new as r on r.id = b.id
 -- [more

@@ -1,56 +1,28 @@
-"""The storage protocol: Storage = Runs (writes) + Reads + Changes + heart(). Runtime and client know nothing else.
-
-Rules that every backend keeps (``runnerq.testing.conformance`` is the definition)
-- A commit is atomic per turn; a batch may be split, a turn may not.
-- An open run has one lock; every write of a turn takes it before it compares the token.
-- Whoever sends to a run (signal, child's end, cancel) counts its inbox up under that lock, in the transaction that
-  stores what it sends, and makes the run ready if it is parked and wants it.
-- A park is written only under the token and if the inbox is what the worker has seen.
-- A result row exists for every finished run. A wake and what caused it are one commit.
-- Database time decides what is due, alive and expired.
-- Errors: StorageUnavailable (unknown whether written; send again), StorageRefused (this data is refused, nothing was
-  written), SchemaError. No backend's own exception leaves it.
-"""
+"""The writes about runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
 from runnerq.persistence.records import (
-    Aggregate,
     Ask,
-    BlockRecord,
     Changed,
     Claim,
     ClaimRequest,
     Definition,
-    Details,
-    GroupBy,
     Inbox,
-    Journal,
-    Load,
-    Mail,
     NewRun,
     NewSignal,
-    Outcome,
-    Pulse,
-    QueueRecord,
     Reaped,
     Registered,
     Reopen,
     Retained,
-    RunFilter,
-    RunRecord,
     Sent,
     StartReply,
-    Stats,
-    Tail,
     Turn,
     Verdict,
-    Wake,
-    WorkerRecord,
     WorkerRow,
 )
 
@@ -215,109 +187,3 @@ class Runs(Protocol):
         3 s. Under CRASH_CAP crashes they go back to ready (the first at once, the next after 1, 2, 4 s, with jitter);
         at the cap they stay held, by ``worker_id`` under ``token``, to be ended. Those workers are marked reaped."""
         ...
-
-
-class Reads(Protocol):
-    """The queries."""
-
-    async def outcomes(self, run_ids: Sequence[str]) -> list[Outcome]:
-        """How these runs ended; open and unknown ones are left out."""
-        ...
-
-    async def run(self, run_id: str) -> RunRecord | None: ...
-
-    async def by_key(self, name: str, key: str) -> str | None:
-        """The id of the run that holds this key."""
-        ...
-
-    async def journal(self, run_id: str, generation: int | None = None) -> Journal | None:
-        """One generation (the present one, if None); None for an unknown run."""
-        ...
-
-    async def block(self, run_id: str) -> BlockRecord | None: ...
-
-    async def state(self, run_id: str) -> str | None:
-        """The published state, JSON text."""
-        ...
-
-    async def mailbox(self, run_id: str) -> list[Mail]:
-        """The signals that no wait has taken, in the order in which they came; also those of a run that has ended."""
-        ...
-
-    async def list_runs(self, where: RunFilter, limit: int, before: str | None) -> list[RunRecord]:
-        """Newest first by id, those with an id below ``before``."""
-        ...
-
-    async def open_runs(self, names: Sequence[str], limit: int, after: str | None) -> list[RunRecord]:
-        """Workflow runs of these names that have not ended, of any version, oldest first by id, those with an id above
-        ``after``. It costs what is open, not what has ended."""
-        ...
-
-    async def definitions(self, name: str | None = None) -> list[Definition]:
-        """What is known under this name, highest version first; of all names, by name, if none is given."""
-        ...
-
-    async def count_runs(self, where: RunFilter, cap: int) -> int:
-        """How many runs fit; it stops at ``cap``."""
-        ...
-
-    async def aggregate(self, where: RunFilter, by: GroupBy, cap: int) -> Aggregate:
-        """The runs that fit, counted by a value; of the newest ``cap`` runs only."""
-        ...
-
-    async def stats(self) -> Stats:
-        """What is open, counted exactly, and who works."""
-        ...
-
-    async def queues(self) -> list[QueueRecord]:
-        """The queues, by name."""
-        ...
-
-    async def workers(self) -> list[WorkerRecord]:
-        """The workers that are on record (a day after their end they are not), those that live first."""
-        ...
-
-    async def events(self, after: str | None, limit: int) -> Tail:
-        """What happened behind the cursor, oldest first, never missing what commits late; None: from now on.
-        ValueError for a cursor that is none."""
-        ...
-
-    async def now(self) -> datetime:
-        """Database time."""
-        ...
-
-
-class Changes(Protocol):
-    """Wake-ups: hints that arrive soon, and may be lost. Polling is the truth."""
-
-    def subscribe(self, hear: Callable[[Wake], None]) -> Callable[[], None]:
-        """Call ``hear`` on the event loop for each wake, this storage object's own and other processes'; returns what
-        ends it. ``hear`` must not block or raise."""
-        ...
-
-
-class Heart(Protocol):
-    """The beat's own way to the storage, used in the beating thread and its event loop only."""
-
-    async def open(self) -> None: ...
-
-    async def beat(self, worker_id: int, load: Load, details: Sequence[Details]) -> Pulse:
-        """Say that the worker lives; hear which of its runs have mail. The first beat names this connection in the
-        worker's row, so that others can see when it is gone. Details of a run that this token no longer holds, or whose
-        row somebody holds, are left out; the reply names the latter, whose details are to be sent again. After an
-        error it may be called again: a connection that is lost is replaced, one that can be used is kept."""
-        ...
-
-    async def close(self) -> None: ...
-
-
-class Storage(Runs, Reads, Changes, Protocol):
-    """The place everything is kept."""
-
-    async def open(self) -> None:
-        """Connect, and check or migrate the schema. Raises StorageUnavailable or SchemaError."""
-        ...
-
-    async def close(self) -> None: ...
-
-    def heart(self) -> Heart: ...
