@@ -7,8 +7,19 @@ from typing import Any
 
 import pytest
 
-from runnerq.errors import ConfigurationError
-from runnerq.workflow.given import FARTHEST, MOST_KEY, MOST_METADATA, checked_key, checked_metadata, checked_time
+from runnerq.errors import ConfigurationError, UsageError
+from runnerq.workflow.given import (
+    FARTHEST,
+    MOST_KEY,
+    MOST_LIMIT_KEY,
+    MOST_METADATA,
+    asked_limit,
+    checked_key,
+    checked_limit,
+    checked_metadata,
+    checked_time,
+)
+from runnerq.workflow.options import Limit
 
 
 @pytest.mark.parametrize("key", ["order-42", "a:b", "schlüssel", "k" * 1024, "ü" * (MOST_KEY // 2)])
@@ -55,3 +66,37 @@ def test_a_time_without_a_zone_or_too_far_off_is_refused(at: datetime) -> None:
 def test_what_is_no_time_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="give a datetime"):
         checked_time("tomorrow")
+
+
+@pytest.mark.parametrize(
+    ("given", "limit"),
+    [
+        ("stripe", Limit("stripe")),
+        (Limit("stripe"), Limit("stripe")),
+        (("customer", "7"), Limit("customer", "7")),
+        (Limit("customer", "7"), Limit("customer", "7")),
+        (("customer", "ü" * (MOST_LIMIT_KEY // 2)), Limit("customer", "ü" * (MOST_LIMIT_KEY // 2))),
+    ],
+)
+def test_a_limit_is_a_scope_or_a_scope_and_a_key(given: object, limit: Limit) -> None:
+    assert checked_limit(given) == asked_limit(given) == limit
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (7, "expected a scope"),
+        (("customer", "7", "8"), "expected a scope"),
+        ("", "scope"),
+        (("customer", 7), "write str"),
+        (("customer", ""), "non-empty"),
+        (("customer", "a\0b"), "NUL"),
+        (("customer", "\ud800"), "surrogates"),
+        (("customer", "k" * (MOST_LIMIT_KEY + 1)), "give a hash"),
+    ],
+)
+def test_what_is_no_limit_is_refused_and_in_a_workflow_a_fault_of_the_code(given: object, said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        checked_limit(given)
+    with pytest.raises(UsageError, match=said):
+        asked_limit(given)
