@@ -94,7 +94,9 @@ def waiting_for(record: RunRecord) -> str | None:
                 return f"a worker that registers {record.name!r}: none has so far"
             served = served_name(record.kind, record.name, record.version)
             worker = f"a worker that serves {served!r} on queue {record.queue!r}, or for its queue to be resumed"
-            return worker if record.limit is None else f"its turn under {_under(record.limit)}, then for {worker}"
+            if record.limit is None or record.cancel_requested:  # a cancel needs no place
+                return worker
+            return f"its turn under {_under(record.limit)}, then for {worker}"
         case Status.BLOCKED:
             return "somebody: it is blocked, and its block says why"
         case Status.WAITING:

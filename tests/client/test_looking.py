@@ -11,7 +11,7 @@ import pytest
 from runnerq.client.client import Client
 from runnerq.client.info import info_of, waiting_for
 from runnerq.ids import new_run_id
-from runnerq.persistence.records import GOING, End, Priority, RunFilter, RunRecord, Status
+from runnerq.persistence.records import GOING, End, Limit, Priority, RunFilter, RunRecord, Status
 from runnerq.serialization.failures import modules_snapshot, record
 from runnerq.workflow.journal import Row
 from tests.client.shop import ORDER, Player, checkout, checkout_v2, resize
@@ -43,6 +43,10 @@ def a_record(status: Status, **given: Any) -> RunRecord:
         (a_record(Status.RETRYING, due_at=DUE), "its next attempt, 2030-01-02 03:04:05 UTC"),
         (
             a_record(Status.PENDING),
+            "a worker that serves 'checkout@1' on queue 'default', or for its queue to be resumed",
+        ),
+        (
+            a_record(Status.PENDING, limit=Limit("stripe"), cancel_requested=True),
             "a worker that serves 'checkout@1' on queue 'default', or for its queue to be resumed",
         ),
         (a_record(Status.BLOCKED), "somebody: it is blocked, and its block says why"),

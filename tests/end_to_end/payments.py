@@ -10,6 +10,7 @@ import asyncio
 import os
 import signal
 import sys
+from functools import partial
 from typing import Any, Literal, cast
 
 import msgspec
@@ -23,6 +24,7 @@ from runnerq.runtime.worker import Worker
 from runnerq.workflow.commands import Flow
 from runnerq.workflow.context import Context
 from runnerq.workflow.declare import workflow
+from tests.end_to_end.forking import fork
 
 Seam = Literal["before", "inside", "behind", "fenced", "committed"]
 """Of a transaction: before its function, between its writes, behind the last of them, between the fence and the COMMIT,
@@ -141,23 +143,9 @@ async def serve(plan: Plan) -> None:
         print("ended", flush=True)
 
 
-def fork(plan: Plan) -> int:
-    pid = os.fork()
-    if pid:
-        return pid
-    code = 1
-    try:
-        # What the others print would be read as an answer of the parent.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        asyncio.run(serve(plan))
-        code = 0
-    finally:
-        sys.stderr.flush()
-        os._exit(code)
-
-
 def main() -> None:
-    running = {fork(plan): plan for plan in [msgspec.json.decode(line, type=Plan) for line in sys.stdin]}
+    plans = [msgspec.json.decode(line, type=Plan) for line in sys.stdin]
+    running = {fork(partial(serve, plan)): plan for plan in plans}
     while running:
         pid, status = os.wait()
         code = os.waitstatus_to_exitcode(status)

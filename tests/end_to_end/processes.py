@@ -14,6 +14,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Literal
 
 import msgspec
@@ -22,6 +23,7 @@ from runnerq.client.client import Client
 from runnerq.persistence.postgres import PostgresStorage
 from runnerq.persistence.records import Claim, ClaimRequest, Turn, Verdict
 from runnerq.runtime.worker import Worker
+from tests.end_to_end.forking import fork
 from tests.end_to_end.shop import ACTIVITIES, WORKFLOWS
 
 SIDE_BY_SIDE = 6
@@ -104,28 +106,13 @@ async def serve(plan: Doomed) -> None:
             print("ended", flush=True)
 
 
-def fork(plan: Doomed) -> int:
-    pid = os.fork()
-    if pid:
-        return pid
-    code = 1
-    try:
-        # What the others print would be read as an answer of the parent.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        asyncio.run(serve(plan))
-        code = 0
-    finally:
-        sys.stderr.flush()
-        os._exit(code)
-
-
 def main() -> None:
     plans = [msgspec.json.decode(line, type=Doomed) for line in sys.stdin]
     running: dict[int, Doomed] = {}
     while plans or running:
         while plans and len(running) < SIDE_BY_SIDE:
             plan = plans.pop(0)
-            running[fork(plan)] = plan
+            running[fork(partial(serve, plan))] = plan
         pid, status = os.wait()
         code = os.waitstatus_to_exitcode(status)
         ended = Ended(running.pop(pid).queue, -code if code < 0 else None, code if code >= 0 else None)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from enum import Enum, auto
 from pathlib import Path
 from urllib.parse import parse_qs, quote, urlsplit
@@ -128,8 +128,8 @@ class Door:
             return
         link = Link(self, writer, to_server)
         self.links.add(link)
-        answers = asyncio.create_task(_carried(link.carry_answers(from_server)))
-        asking = asyncio.create_task(_carried(link.carry_asking(reader)))
+        answers = asyncio.create_task(_carried(link.carry_answers, from_server))
+        asking = asyncio.create_task(_carried(link.carry_asking, reader))
         done, _ = await asyncio.wait({answers, asking}, return_when=asyncio.FIRST_COMPLETED)
         self.links.discard(link)
         if self.keeps and asking in done and answers not in done:
@@ -171,7 +171,7 @@ class Proxy:
             await door.close()
 
 
-async def _carried(work: object) -> None:
+async def _carried(carry: Callable[[asyncio.StreamReader], Awaitable[None]], reader: asyncio.StreamReader) -> None:
     # A side that breaks off in the middle of something is what a proxy is for.
     with contextlib.suppress(ConnectionError, OSError):
-        await work  # type: ignore[misc]  # a coroutine
+        await carry(reader)

@@ -99,8 +99,8 @@ class Runs(Protocol):
 
     async def cancel(self, run_ids: Sequence[str], reason: str | None = None) -> list[Sent]:
         """Ask open runs to cancel, in order. One that never started ends as cancelled at once, and tells its parent; a
-        blocked one keeps the request; any other is woken, or its holder hears by the next beat. A second request
-        answers DUPLICATE."""
+        blocked one keeps the request; any other is woken, or its holder hears by the next beat. One that nobody holds
+        counts against its limit no longer. A second request answers DUPLICATE."""
         ...
 
     async def terminate(self, run_ids: Sequence[str]) -> list[Sent]:
