@@ -8,6 +8,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import asyncpg
+
 import runnerq as rq
 from benchmarks.databases import Place, until
 from benchmarks.meter import Meter, spread
@@ -90,14 +92,15 @@ async def _start(client: rq.Client, *, limited: bool) -> None:
 
 
 async def _beside_waiting(place: Place) -> dict[str, Any]:
-    """Milliseconds a claim of ten that may be let in, beside keys that may be let in too, and beside full ones.
+    """Milliseconds a claim of ten that may be let in, beside keys that may be let in too, and beside full ones: at once
+    after so many have arrived, and when vacuum has been there, as it is within a minute.
 
     The commit of what was claimed, and the next start, lie between two claims and are not counted.
     """
     result: dict[str, Any] = {}
-    for kind in ("open", "full"):
+    for kind in ("open", "full", "full_at_once"):
         for keys in WAITING:
-            took = await _claims(place, keys, full=kind == "full")
+            took = await _claims(place, keys, full=kind != "open", vacuumed=kind != "full_at_once")
             times = spread(took, f"{kind}_{keys}")
             result |= {field: times[field] for field in times if "p95" not in field}
             least = result[f"{kind}_{WAITING[0]}_p50_ms"]
@@ -105,7 +108,7 @@ async def _beside_waiting(place: Place) -> dict[str, Any]:
     return result
 
 
-async def _claims(place: Place, keys: int, *, full: bool) -> list[float]:
+async def _claims(place: Place, keys: int, *, full: bool, vacuumed: bool) -> list[float]:
     async with place.fresh() as dsn, rq.connect(dsn) as client:
         storage = client.storage
         await storage.set_limit(LimitRule(scope=SCOPE, concurrency=1 if full else 1_000, per_key=True))
@@ -119,15 +122,26 @@ async def _claims(place: Place, keys: int, *, full: bool) -> list[float]:
         for _ in range(keys // LINED_UP + SOME):
             # So that what is measured finds the keys in line, as it does but for a moment after so many have arrived.
             await _claim(storage, holder, 1)
+        if vacuumed:
+            await _vacuum(dsn)
         took = []
         for nth in range(CLAIMS):
             await storage.start([_new(f"new {nth}.{each}") for each in range(BATCH)])
             began = time.perf_counter()
             runs = await _claim(storage, worker, BATCH)
             took.append(time.perf_counter() - began)
+            assert len(runs) == BATCH
             move = End(status="completed", result="1")
             await storage.commit([Turn(run_id=run, token=token, seen=0, move=move) for run, token in runs])
         return took
+
+
+async def _vacuum(dsn: str) -> None:
+    connection = await asyncpg.connect(dsn)
+    try:
+        await connection.execute("vacuum analyze runnerq.live")
+    finally:
+        await connection.close()
 
 
 async def _registered(storage: Storage) -> int:

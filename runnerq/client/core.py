@@ -40,7 +40,10 @@ START_AGAIN = 0.2
 
 
 class Source(Protocol):
-    """Where the storage comes from, and what must end with it."""
+    """Where the storage comes from, and what must end with it. ``place`` says it to people, without a password."""
+
+    @property
+    def place(self) -> str: ...
 
     async def open(self) -> Storage: ...
 
@@ -52,6 +55,10 @@ class Given:
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
+
+    @property
+    def place(self) -> str:
+        return type(self._storage).__name__
 
     async def open(self) -> Storage:
         await self._storage.open()
@@ -78,6 +85,7 @@ class Core:
         self._storage = self._given
         self._hub: Hub | None = None
         self._open = False
+        self._ready = False
         self.loop: asyncio.AbstractEventLoop | None = None
 
     async def open(self) -> None:
@@ -90,11 +98,22 @@ class Core:
         except BaseException:
             self.forget()
             raise
+        self._ready = True
+
+    @property
+    def place(self) -> str:
+        """Where the storage is, for people: never with a password."""
+        return self._source.place
+
+    @property
+    def opened_on(self) -> asyncio.AbstractEventLoop | None:
+        """The event loop that it is open on; None before it is, and after."""
+        return self.loop if self._ready else None
 
     def forget(self) -> None:
         """Be as before it was opened, whatever is open: a process made by fork leaves what is the parent's alone."""
         self._hub = self.loop = None
-        self._open = False
+        self._open = self._ready = False
         self._storage = self._given
 
     async def close(self) -> None:
@@ -131,6 +150,8 @@ class Core:
 
     async def start(self, runs: Sequence[NewRun]) -> list[StartReply]:
         """Create these; sent again where the storage did not answer, which their ids make harmless."""
+        if self._hub is not None and len(runs) == 1:
+            self._hub.expect(runs[0].id)
         return await self._sent_again(lambda: self.writes.start(runs))
 
     async def start_or_send(self, run: NewRun, signals: Sequence[tuple[Signal[Any] | str, Any]]) -> StartReply:

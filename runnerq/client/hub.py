@@ -4,6 +4,7 @@ Rules
 - All ids that may have ended are read in one ``outcomes`` query a look.
 - An id is watched before it is first looked at, and what wakes it during a look leads to another look: no wake is lost
   between "nothing yet" and "waiting".
+- Who waits for a run that was started a moment ago, of which nothing was heard since, is not looked for at once.
 - A wake is a hint. Behind it every id is looked at again after 0.5 s, rising to 5 s, with jitter.
 - The loop runs while somebody waits for an outcome; it ends with its last waiter, or with ``close``.
 - A storage that does not answer is asked again; the callers' timeouts bound that.
@@ -29,6 +30,8 @@ AFTER_A_WAKE = 0.1
 """What commits while an older transaction is open can be seen only once that has ended: the first look may be early."""
 GATHER = 0.05
 """Who follows everything looks so rarely at most, however many wakes come."""
+FRESH = 0.1
+"""Seconds for which a run counts as just started."""
 GROUP = 0.1
 """Polls due within so many seconds of each other are one query."""
 
@@ -140,6 +143,7 @@ class Hub:
         self._storage = storage
         self._awaited: dict[str, _Awaited] = {}
         self._woken: set[str] = set()
+        self._fresh: dict[str, float] = {}
         self._watched: dict[str, set[Changes]] = {}
         self._followers: set[Stirs] = set()
         self._stirred = asyncio.Event()
@@ -147,11 +151,18 @@ class Hub:
         self._loop: asyncio.Task[None] | None = None
         self._unsubscribe = storage.subscribe(self._hear)
 
+    def expect(self, run_id: str) -> None:
+        """This one is about to be started: nothing that is told of it is missed from now on."""
+        now = asyncio.get_running_loop().time()
+        while self._fresh and self._fresh[oldest := next(iter(self._fresh))] <= now - FRESH:
+            del self._fresh[oldest]
+        self._fresh[run_id] = now
+
     async def ended(self, run_id: str, timeout: float | None) -> Outcome | None:
         """How the run ended; None if it had not after ``timeout`` seconds. Looks at least once."""
         clock = asyncio.get_running_loop().time
         until = None if timeout is None else clock() + timeout
-        waiter = self._join(run_id)
+        waiter = self._join(run_id, patient=timeout is None or timeout > 2 * FIRST_POLL)
         try:
             awaited = self._awaited[run_id]
             if until is not None and not awaited.looked.is_set():
@@ -195,10 +206,16 @@ class Hub:
             self._loop = None
         self._fail(StorageUnavailable("the client was closed while this was waited for"))
 
-    def _join(self, run_id: str) -> asyncio.Future[Outcome]:
-        waiter: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        self._awaited.setdefault(run_id, _Awaited()).waiters.add(waiter)
-        self._woken.add(run_id)
+    def _join(self, run_id: str, *, patient: bool) -> asyncio.Future[Outcome]:
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[Outcome] = loop.create_future()
+        awaited = self._awaited.setdefault(run_id, _Awaited())
+        awaited.waiters.add(waiter)
+        if patient and self._fresh.pop(run_id, 0.0) > loop.time() - FRESH:
+            awaited.due = loop.time() + _jittered(FIRST_POLL)
+            self._next_scan = min(self._next_scan, awaited.due)
+        else:
+            self._woken.add(run_id)
         self._stirred.set()
         if self._loop is None or self._loop.done():
             self._loop = asyncio.create_task(self._watch(), name="runnerq-outcomes")
@@ -219,9 +236,12 @@ class Hub:
         for stirs in self._followers:
             stirs.stir()
         if wake.many_runs:
+            self._fresh.clear()
             self._woken.update(self._awaited)
             watched: Iterable[str] = self._watched
         else:
+            for run_id in wake.runs & self._fresh.keys():
+                del self._fresh[run_id]
             self._woken.update(wake.runs & self._awaited.keys())
             watched = wake.runs & self._watched.keys()
         for run_id in watched:

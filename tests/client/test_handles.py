@@ -49,6 +49,13 @@ class Counting(MemoryStorage):
         return found
 
 
+async def one_before(client: Client, player: Player) -> None:
+    """A run that was waited for: from now on the client hears of those that it starts."""
+    run = await client.start(resize, 0)
+    await player.complete(run.id, [0])
+    assert await run.result() == [0]
+
+
 async def test_a_result_is_decoded_into_the_return_type(client: Client, player: Player) -> None:
     run = await client.start(checkout, ORDER)
     await player.complete(run.id, {"tracking": "T1"})
@@ -196,6 +203,66 @@ class TestLooking:
             assert await client.handle(run.id).result() == [1]
             assert storage.looks == [1]
 
+    async def test_a_run_of_a_moment_ago_is_looked_for_when_something_is_heard_of_it(self) -> None:
+        storage = Counting()
+        async with Client(storage) as client:
+            player = await Player.of(storage)
+            await one_before(client, player)
+            run = await client.start(resize, 1)
+            waiting = asyncio.create_task(run.result())
+            await player.take(run.id)
+            assert storage.looks == [1]
+            await player.complete(run.id, [1])
+            async with asyncio.timeout(0.4):  # less than the first poll: the wake did it
+                assert await waiting == [1]
+            assert storage.looks == [1, 1]
+
+    async def test_what_was_heard_of_it_before_anybody_waited_is_not_waited_for(self) -> None:
+        storage = Counting()
+        async with Client(storage) as client:
+            player = await Player.of(storage)
+            await one_before(client, player)
+            run = await client.start(resize, 1)
+            await player.complete(run.id, [1])
+            async with asyncio.timeout(0.4):
+                assert await run.result() == [1]
+
+    async def test_with_little_time_a_run_of_a_moment_ago_is_looked_for_at_once(self) -> None:
+        storage = Counting()
+        async with Client(storage) as client:
+            await one_before(client, await Player.of(storage))
+            run = await client.start(resize, 1)
+            with pytest.raises(ResultTimeout):
+                await run.result(timeout=0)
+            assert storage.looks == [1, 1]
+
+    async def test_one_that_was_started_earlier_is_looked_for_at_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("runnerq.client.hub.FRESH", 0.0)
+        storage = Counting()
+        async with Client(storage) as client:
+            player = await Player.of(storage)
+            await one_before(client, player)
+            run = await client.start(resize, 1)
+            waiting = asyncio.create_task(run.result())
+            storage.looking.clear()
+            async with asyncio.timeout(0.4):
+                await storage.looking.wait()
+            await player.complete(run.id, [1])
+            assert await waiting == [1]
+
+    async def test_a_second_one_who_waits_for_it_has_it_looked_for(self) -> None:
+        storage = Counting()
+        async with Client(storage) as client:
+            player = await Player.of(storage)
+            await one_before(client, player)
+            run = await client.start(resize, 1)
+            waiting = asyncio.create_task(run.result())
+            await asyncio.sleep(0)
+            with pytest.raises(ResultTimeout):
+                await run.result(timeout=0)
+            await player.complete(run.id, [1])
+            assert await waiting == [1]
+
     async def test_two_who_wait_for_one_run_both_get_it_and_one_may_leave(self, client: Client, player: Player) -> None:
         run = await client.start(checkout, ORDER)
         first, second = asyncio.create_task(run.result()), asyncio.create_task(run.result())
@@ -213,6 +280,7 @@ class TestLooking:
         monkeypatch.setattr("runnerq.client.hub.FIRST_POLL", 0.01)
         async with Client(Deaf()) as client:
             player = await Player.of(client.storage)
+            await one_before(client, player)
             run = await client.start(checkout, ORDER)
             waiting = asyncio.create_task(run.result())
             reaching = asyncio.create_task(run.reached(Status.COMPLETED))

@@ -54,6 +54,37 @@ LIMIT_FAULTS = (
         f"{_RACES}::TestClaimAgainstEnd",
     ),
     _fault(
+        "made-shut-unseen",
+        "a claim does not look again at the gates that it has made shut",
+        "claiming.py",
+        (
+            (
+                "shut |= await self._line_up(request.pairs, *how_many) or set()",
+                "await self._line_up(request.pairs, *how_many)",
+            ),
+        ),
+        f"{_RACES}::TestLiningUpAgainstEnd",
+    ),
+    _fault(
+        "made-open-though-full",
+        "a gate is made open although its bucket is full, and claims have to find that out",
+        "sql/line_up.sql",
+        (("case when is_full then null else open_at end", "open_at"),),
+        f"{_SUITE}::TestLimitTurns::test_keys_that_admit_nobody_are_in_no_other_keys_way",
+    ),
+    _fault(
+        "made-open-though-used-up",
+        "a gate is made open although its rate admits nobody now",
+        "sql/line_up.sql",
+        (
+            (
+                "when u.used >= l.rate then",
+                "when false then",
+            ),
+        ),
+        f"{_SUITE}::TestLimitTurns::test_keys_that_admit_nobody_are_in_no_other_keys_way",
+    ),
+    _fault(
         "opened-in-vain",
         "gates are opened although their buckets are full",
         "sql/open_gates.sql",

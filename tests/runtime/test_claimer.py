@@ -13,6 +13,7 @@ import pytest
 from runnerq.errors import SchemaError, StorageUnavailable
 from runnerq.persistence.records import Claim, Claimed, ClaimRequest, Wake
 from runnerq.runtime.claimer import DUE_BATCH, LARGEST_CLAIM, Claimer
+from runnerq.runtime.reading import SLACK
 from tests.runtime.virtual_time import in_virtual_time, settle
 
 NOW = datetime(2025, 1, 1, tzinfo=UTC)
@@ -274,10 +275,11 @@ async def test_at_the_next_due_time_it_wakes_what_is_due_and_claims() -> None:
         at = now()
         shop.counter.due = 1
         out.answer(next_due_in=0.1)
-        while (out := await shop.counter.next()).sent_at < at + 0.1:
-            out.answer(next_due_in=0.1 - (now() - at))
-        assert shop.counter.due_looks == [pytest.approx(at + 0.101)]
-        assert out.sent_at == pytest.approx(at + 0.101)
+        while not shop.counter.due_looks:
+            (out := await shop.counter.next()).answer(next_due_in=0.1 - (now() - at))
+        # A claim by chance within the last millisecond names it once more, as due now.
+        assert shop.counter.due_looks == [pytest.approx(at + 0.101, abs=1.001 * SLACK)]
+        assert out.sent_at == shop.counter.due_looks[0]
 
 
 @in_virtual_time
@@ -289,7 +291,7 @@ async def test_a_due_time_that_it_is_told_of_is_kept_even_if_a_claims_reply_does
         out.answer()
         while not shop.counter.due_looks:
             (await shop.counter.next()).answer(next_due_in=3 - now())
-        assert shop.counter.due_looks == [pytest.approx(3.001)]
+        assert shop.counter.due_looks == [pytest.approx(3.001, abs=1.001 * SLACK)]
 
 
 @in_virtual_time

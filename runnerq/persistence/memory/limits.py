@@ -23,8 +23,10 @@ class _Line:
 
 
 def set_rule(book: Book, rule: LimitRule, now: datetime) -> None:
-    """Make or change the rule of a scope."""
+    """Make or change the rule of a scope; one that is as it was is left alone."""
     known = book.rules.get(rule.scope)
+    if known is not None and known[0] == rule:
+        return
     book.rules[rule.scope] = (rule, now)
     if known is None or known[0].per_key != rule.per_key:
         _begin_anew(book, rule.scope)

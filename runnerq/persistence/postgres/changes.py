@@ -4,7 +4,7 @@ Rules
 - A wake is a hint. Everything moves without one, a little later.
 - Subscribers of this storage object are called directly, after the statement that changed something; other processes
   hear by NOTIFY, after the commit and never inside of it, where it would slow down every writer. The first of a burst
-  goes out at once, the others are gathered for a moment and go as one.
+  goes out at once (where Python can, before whoever tells goes on), the others are gathered for a moment and go as one.
 - What is written in a transaction of the caller's is told within it, under nobody's name: it comes back to us, too.
 - LISTEN has a connection of its own. It tells itself something now and then; when that does not come back, the
   connection is dead, and it is made anew. Through a pooler, with no other way to the server, nobody listens.
@@ -19,7 +19,9 @@ import asyncio
 import contextlib
 import logging
 import secrets
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import msgspec
 
@@ -115,7 +117,7 @@ def payloads(origin: str, wake: Wake) -> list[str]:
 
 
 class Changes:
-    """The wake-ups of one storage object. ``open`` and ``close`` own the two loops; all runs on one event loop."""
+    """The wake-ups of one storage object, on one event loop. ``open`` and ``close`` own what listens."""
 
     def __init__(self, connections: Connections, statements: Statements, schema: str) -> None:
         self._connections = connections
@@ -124,26 +126,26 @@ class Changes:
         self._origin = secrets.token_hex(6)
         self._subscribers: dict[object, Callable[[Wake], None]] = {}
         self._untold = _NOTHING
-        self._something = asyncio.Event()
+        self._telling: asyncio.Task[None] | None = None
         self._listening = asyncio.Event()
         self._returned = asyncio.Event()
         self._probes = 0
         self._listener: Connection | None = None
-        self._tasks: tuple[asyncio.Task[None], ...] = ()
+        self._listens: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """Begin to tell and to listen; listening has begun on return unless it takes long, or cannot be."""
-        self._tasks = (asyncio.create_task(self._tell_others()),)
+        """Begin to listen; that has begun on return unless it takes long, or cannot be."""
         if not self._connections.has_sessions:
             return
-        self._tasks += (asyncio.create_task(self._listen()),)
+        self._listens = asyncio.create_task(self._listen())
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(FIRST_PATIENCE):
                 await self._listening.wait()
 
     async def close(self) -> None:
         """Tell what is untold, and end: who sends and leaves at once must be heard before the next poll."""
-        tasks, self._tasks = self._tasks, ()
+        tasks = [task for task in (self._listens, self._telling) if task is not None]
+        self._listens = None
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -162,7 +164,8 @@ class Changes:
             return
         self._call(wake)
         self._untold = joined(self._untold, wake)
-        self._something.set()
+        if self._telling is None or self._telling.done():
+            self._telling = _begun(self._tell_others())
 
     def notes(self, wake: Wake) -> tuple[str, list[str]]:
         """The channel, and what is to be told there by a transaction that changes this when it commits."""
@@ -173,9 +176,7 @@ class Changes:
             hear(wake)
 
     async def _tell_others(self) -> None:
-        while True:
-            await self._something.wait()
-            self._something.clear()
+        while self._untold != _NOTHING:
             await self._tell_untold()
             await asyncio.sleep(GATHER)
 
@@ -257,6 +258,13 @@ class Changes:
                 schedules=note.schedules,
             )
         )
+
+
+def _begun(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    """A task of it; where Python can, it has run already as far as it comes without waiting."""
+    if sys.version_info >= (3, 12):
+        return asyncio.Task(work, loop=asyncio.get_running_loop(), eager_start=True)
+    return asyncio.get_running_loop().create_task(work)
 
 
 def _forget(subscribers: dict[object, Callable[[Wake], None]], ticket: object) -> None:

@@ -9,7 +9,7 @@ from datetime import datetime
 from runnerq.persistence.postgres import rows
 from runnerq.persistence.postgres.floors import Place
 from runnerq.persistence.postgres.lending import Record
-from runnerq.persistence.postgres.limits import Lines
+from runnerq.persistence.postgres.limits import Lines, shut_of
 from runnerq.persistence.records import Claim, ClaimRequest, Limit, Wake
 
 _REACH = 2
@@ -50,7 +50,8 @@ class Claims(Lines):
         while True:
             limited = self._limited
             if limited and self._arrived and must:
-                await (self._line_up(request.pairs, _HURRIED, 0) if hurried else self._line_up(request.pairs))
+                how_many = (_HURRIED, 0) if hurried else ()
+                shut |= await self._line_up(request.pairs, *how_many) or set()
                 line_ups += 1
                 self._full = 0
             must, hurried = True, False
@@ -58,7 +59,7 @@ class Claims(Lines):
             candidates = min(left * reach, _FARTHEST)
             head, taken = await self._claim(request, places, left, candidates)
             records += taken
-            shut |= {Limit(*bucket) for bucket in zip(head["shut_scopes"], head["shut_keys"], strict=True)}
+            shut |= shut_of(head)
             self._limited, self._arrived = head["limited"], head["arrived"]
             if reach == _REACH and not any(places):
                 self._floors.walked(head["scanned"], head["dead"], time.monotonic())
@@ -76,7 +77,7 @@ class Claims(Lines):
         records.sort(key=lambda record: (record["rank"], record["run_id"]))
         short = len(records) < request.limit
         self._full = 0 if short else self._full + 1
-        # A place that became free while these gates were being shut: whoever told of it has found them open.
+        # A place that became free while these gates were being shut, or made shut: whoever told of it found none shut.
         again = await self._open_gates(shut)
         self._limited = self._limited or bool(again)
         opened |= again

@@ -11,12 +11,13 @@ Rules
   has no place left, opens at a time when its rate admits the next, and goes when nothing waits there.
 - At the gate of a whole scope each key has a *lane*; they take turns.
 - A run that becomes ready only says so by its row (``lined`` is null). Before a claim that may meet such runs they are
-  *lined up*: gates and lanes are made. Nobody who starts, sends or wakes knows of gates, or waits for one.
+  *lined up*: gates and lanes are made, each gate as a claim would leave it. Nobody who starts, sends or wakes knows of
+  gates, or waits for one.
 - Whoever makes or removes gates, or changes a rule, has the one row of ``lining``. Claims remove gates and lanes too,
   but only such ones as have not changed since their snapshot; lining up changes all that it touches.
 - A place that becomes free is a hint of its worker (``ClaimRequest.freed``), or of the statement that took it away; the
-  gates of its bucket open, if they are shut. A claim that has shut gates looks at them once more after its commit, for
-  it may have counted before that hint. ``relieve`` finds what hints have missed.
+  gates of its bucket open, if they are shut. Whoever has shut gates, or made them shut, looks at them once more after
+  its commit, for it may have counted before that hint. ``relieve`` finds what hints have missed.
 - Locks: lining, buckets, lanes, gates, each by key; claims wait for none of them.
 """
 
@@ -54,7 +55,7 @@ class Lines(Core):
         await self._change_rule("put_rule", scope, *given)
 
     async def delete_limit(self, scope: str) -> bool:
-        return bool(await self._change_rule("drop_rule", plain(scope, "the scope"), scope))
+        return await self._change_rule("drop_rule", plain(scope, "the scope"), scope)
 
     async def limits(self) -> list[LimitRecord]:
         records = await self._connections.fetch_upkeep(self._statements["read_limits"], MANY_KEYS)
@@ -73,25 +74,30 @@ class Lines(Core):
             next=None if last is None else msgspec.json.encode(_key(last)).decode(),
         )
 
-    async def _line_up(self, pairs: Sequence[_Pair], lines: int = LINES_AT_ONCE, others: int = LINED_AT_ONCE) -> bool:
-        """Go over so many lines, make gates for those that have none, and line up so many others; False, if somebody
-        else does so just now."""
+    async def _line_up(
+        self, pairs: Sequence[_Pair], lines: int = LINES_AT_ONCE, others: int = LINED_AT_ONCE
+    ) -> set[Limit] | None:
+        """Go over so many lines, make gates for those that have none, and line up so many others; the buckets whose
+        gates were made shut, to be looked at once more after the commit. None, if somebody else lines up just now."""
         queues, served = [queue for queue, _ in pairs], [name for _, name in pairs]
         [record] = await self._connections.fetch_quick(
             self._statements["line_up"], queues, served, *self._lined_to, lines, LINED_AT_ONCE, others
         )
-        if record["had"]:
-            self._lined_to = (record["scope"], record["key"])
-        return bool(record["had"])
+        if not record["had"]:
+            return None
+        self._lined_to = (record["scope"], record["key"])
+        return shut_of(record)
 
     async def _open_gates(self, freed: Iterable[Limit]) -> set[_Pair]:
         """Have claims look at these limits again, where they have places; the pairs for which that opened a gate."""
         limits = sorted(set(freed))
-        if not limits:
-            return set()
-        scopes, keys = [limit.scope for limit in limits], [limit.key for limit in limits]
-        records = await self._connections.fetch_quick(self._statements["open_gates"], scopes, keys)
-        return {(record["queue"], record["served"]) for record in records}
+        opened: set[_Pair] = set()
+        for first in range(0, len(limits), LINED_AT_ONCE):
+            some = limits[first : first + LINED_AT_ONCE]
+            scopes, keys = [limit.scope for limit in some], [limit.key for limit in some]
+            records = await self._connections.fetch_quick(self._statements["open_gates"], scopes, keys)
+            opened |= {(record["queue"], record["served"]) for record in records}
+        return opened
 
     async def _tell_freed(self, records: Iterable[Record]) -> None:
         """Open the gates of what these rows say has lost its place, and tell whoever claims there."""
@@ -101,17 +107,24 @@ class Lines(Core):
         opened = await self._open_gates(freed)
         self._changes.tell(Wake(queues=frozenset(queue for queue, _ in opened)))
 
-    async def _change_rule(self, statement: str, scope: str, *given: object) -> Sequence[Record]:
-        async def change(connection: Lent) -> tuple[Sequence[Record], Sequence[Record]]:
+    async def _change_rule(self, statement: str, scope: str, *given: object) -> bool:
+        """Whether that is a change. A rule that is as it was costs nobody anything, so that each deploy may set it."""
+
+        async def change(connection: Lent) -> Record | None:
             # Apart: each is to see what was committed while the one before it waited.
             await connection.fetch(self._statements["hold_lining"])
-            changed = await connection.fetch(self._statements[statement], *given)
+            if not await connection.fetch(self._statements[statement], *given):
+                return None
             await connection.fetch(self._statements["hold_buckets"], scope)
-            return changed, await connection.fetch(self._statements["apply_rule"], scope)
+            [applied] = await connection.fetch(self._statements["apply_rule"], scope)
+            return applied
 
-        changed, concerned = await self._connections.in_transaction(change)
-        self._changes.tell(Wake(queues=frozenset(record["queue"] for record in concerned)))
-        return changed
+        applied = await self._connections.in_transaction(change)
+        if applied is None:
+            return False
+        await self._open_gates(shut_of(applied))
+        self._changes.tell(Wake(queues=frozenset(applied["queues"])))
+        return True
 
     async def _mend(self) -> list[str]:
         """Look at the next lines; the queues of the runs that no gate led to, one each."""
@@ -137,6 +150,11 @@ class Lines(Core):
         whole = record["looked"] == _MENDED_AT_ONCE
         self._forgotten_to = (record["scope"], record["key"]) if whole else (None,) * 2
         return int(record["forgotten"])
+
+
+def shut_of(record: Record) -> set[Limit]:
+    """The buckets whose gates were shut."""
+    return {Limit(*bucket) for bucket in zip(record["shut_scopes"], record["shut_keys"], strict=True)}
 
 
 def _key(record: Record) -> tuple[str, ...]:

@@ -305,6 +305,40 @@ class TestLimitTurns:
             await world.storage.relieve(None, 10)
         assert order == [first.id, high.id, plain.id, low.id]
 
+    async def test_keys_that_admit_nobody_are_in_no_other_keys_way(self, world: World) -> None:
+        holder = await a_holder(world.storage)
+        full = [f"{key}" for key in range(20)]
+        for rule in (
+            LimitRule(scope="tenant", concurrency=1, per_key=True),
+            LimitRule(scope="mail", rate=1, per=3600.0, per_key=True),
+        ):
+            await world.storage.set_limit(rule)
+            await world.storage.start([limited(key, rule.scope) for key in full])
+            assert len(await taken(holder)) == 20
+            await world.storage.start([limited(key, rule.scope) for key in full])
+            assert await taken(holder, 1) == []
+            new = limited("other", rule.scope)
+            await world.storage.start([new])
+            assert ids(await taken(holder, 1)) == {new.id}
+
+    async def test_nor_are_they_after_a_change_of_the_rule(self, world: World) -> None:
+        holder = await a_holder(world.storage)
+        await world.storage.set_limit(LimitRule(scope="tenant", concurrency=1, per_key=True))
+        full = [f"{key}" for key in range(20)]
+        await world.storage.start([limited(key, "tenant") for key in full for _ in range(2)])
+        assert len(await taken(holder)) == 20
+        await world.storage.set_limit(LimitRule(scope="tenant", concurrency=1, rate=9, per=60.0, per_key=True))
+        new = limited("other", "tenant")
+        await world.storage.start([new])
+        assert ids(await taken(holder, 1)) == {new.id}
+
+    async def test_a_rule_that_is_set_as_it_was_is_not_changed(self, world: World) -> None:
+        rule = LimitRule(scope="tenant", concurrency=1, rate=9, per=60.0, per_key=True)
+        await world.storage.set_limit(rule)
+        before = await world.storage.limits()
+        await world.storage.set_limit(rule)
+        assert await world.storage.limits() == before
+
 
 async def _assert_that_keys_take_turns(world: World) -> None:
     """One slot, a key that has many runs, and one that comes later and has three."""

@@ -70,6 +70,7 @@ _STOPS: dict[str, list[tuple[str, str]]] = {
             "    select lining.ctid as version from {gate} cross join runnerq.lining\n)",
         )
     ],
+    "apply_rule": [("    from (select) as one\n", "    from {gate} cross join (select) as one\n")],
     "reap_workers": [
         ("    from runnerq.worker as w\n    where", "    from {gate} cross join runnerq.worker as w\n    where"),
         ("    order by w.id\n    for update skip locked", "    order by w.id\n    for update of w skip locked"),

@@ -38,7 +38,15 @@ INDEXES = {
         "worker_pkey",
     },
     "forget_buckets": {"bucket_pkey", "gate_pkey", "lane_turn", "live_lines"},
-    "line_up": {"bucket_pkey", "gate_pkey", "lane_pkey", "limit_rule_pkey", "live_arrived", "live_pkey"},
+    "line_up": {
+        "bucket_pkey",
+        "gate_pkey",
+        "lane_pkey",
+        "limit_rule_pkey",
+        "live_arrived",
+        "live_pkey",
+        "live_places",
+    },
     "mend_lines": {"bucket_pkey", "gate_pkey", "lane_pkey", "live_lines", "live_pkey"},
     "open_gates": {"bucket_pkey", "gate_pkey", "gate_shut", "live_places"},
     "relieve_gates": {"bucket_pkey", "gate_pkey", "gate_shut", "live_places"},
@@ -173,6 +181,23 @@ async def test_lining_up_touches_what_has_arrived(undone: Plans) -> None:
     plan = await undone.run("line_up", ["q"], ["lanes@1"], None, None, 100, 100, 100)
     assert touched(plan, "live") <= 500
     assert await undone.fetch("select count(*) from runnerq.live where lined is null") == [200]
+
+
+async def test_lining_up_counts_a_bucket_once_for_a_gate_and_no_farther_than_its_places(undone: Plans) -> None:
+    await undone.execute("insert into runnerq.limit_rule (scope, concurrency, per_key) values ('full', 5, true)")
+    held = "gen_random_uuid(), now(), 2, 'running', 'q', 'full@1', 'full', (n % 100)::text"
+    await undone.execute(
+        "insert into runnerq.live (run_id, rank, priority, state, queue, served, limit_scope, limit_key)"
+        f" select {held} from generate_series(1, 2000) as n union all"
+        f" select {held.replace('running', 'pending')} from generate_series(1, 100) as n"
+    )
+    plan = await undone.run("line_up", ["q"], ["full@1"], None, None, 100, 100, 100)
+    # Of each key: the line and its run, which is locked and written; and its five places.
+    assert touched(plan, "live") <= 100 * (4 + 5) + 20
+    assert await undone.fetch("select count(*) from runnerq.gate where scope = 'full' and open_at is null") == [100]
+    rows = await claimed(undone, "full@1")
+    assert rows["taken"] == 0
+    assert rows["live"] + rows["bucket"] + rows["gate"] <= 2
 
 
 async def test_a_look_over_what_is_shut_touches_as_much_as_it_is_told(undone: Plans) -> None:

@@ -43,6 +43,12 @@ def knowing(writes: Any) -> Any:
     return writes
 
 
+def arriving(writes: Any) -> Any:
+    """Writes whose claims begin by lining up."""
+    knowing(writes)._arrived = True
+    return writes
+
+
 class TestClaimAgainstClaim:
     async def test_one_is_held_and_the_other_takes_nothing_of_its_bucket_and_says_so(
         self, world: PostgresWorld
@@ -192,12 +198,12 @@ class TestLargeClaims:
     async def test_a_claim_that_has_found_full_gates_alone_says_that_there_are_others(
         self, world: PostgresWorld
     ) -> None:
-        """After a change of a rule all gates are open, and most may be full."""
+        """Others have taken the places, through gates of other queues and types: these are still open."""
         holder = await a_holder(world.storage)
         await waiting(world, holder, *(f"{key}" for key in range(60) for _ in range(2)), then=rule(1, per_key=True))
         held = await taken(holder)
         assert len(held) == 60
-        await world.storage.set_limit(rule(1, per_key=True))
+        await world.connection.execute("update runnerq.gate set open_at = now()")
         await complete(holder, *(run for run in held if run.limit == Limit("stripe", "59")))
         replies = [await claim(holder, 10)]
         while replies[-1].more:
@@ -218,7 +224,7 @@ class TestClaimAgainstLiningUp:
             claiming = await gate.begin(knowing(gate.writes).claim(a_request(holder)))
             new.append(limited("7"))
             await world.storage.start(new[1:])
-            assert await world.postgres._line_up(PAIRS)
+            assert await world.postgres._line_up(PAIRS) is not None
             await gate.go()
             first = list((await claiming).runs)
         assert ids(first + await taken(holder)) == ids(new)
@@ -234,7 +240,7 @@ class TestClaimAgainstLiningUp:
             await world.storage.start([late])
             lining = asyncio.create_task(world.postgres._line_up(PAIRS))
             await until_waiting(world)
-        assert await lining
+        assert await lining is not None
         assert ids(await taken(holder)) == {late.id}
 
     async def test_it_is_stopped_while_a_claim_removes_its_gate(self, world: PostgresWorld, per_key: bool) -> None:
@@ -246,7 +252,7 @@ class TestClaimAgainstLiningUp:
             lining = await gate.begin(gate.writes._line_up(PAIRS))
             first = (await world.storage.claim(_of_one(holder))).runs
             await gate.go()
-            assert await lining
+            assert await lining is not None
         rest = await taken(holder)
         assert (len(first), len(rest)) == (1, 1)
 
@@ -262,7 +268,7 @@ class TestClaimAgainstLiningUp:
             [run] = await taken(holder, 1)
             assert run.id == late.id
             await gate.go()
-            assert await lining
+            assert await lining is not None
         assert await world.connection.fetchval("select lined from runnerq.live where run_id = $1", run.id) is None
 
     async def test_only_one_lines_up_at_a_time_and_the_others_go_on(self, world: PostgresWorld, per_key: bool) -> None:
@@ -270,14 +276,154 @@ class TestClaimAgainstLiningUp:
         await world.storage.set_limit(rule(5, per_key=per_key))
         await world.storage.start([limited("7")])
         async with held_open(world) as writes:
-            assert await writes._line_up(PAIRS)
+            assert await writes._line_up(PAIRS) is not None
             await world.storage.start([limited("8")])
             reply = await world.storage.claim(a_request(holder))
             assert (reply.runs, reply.more) == ((), True)
         assert len(await taken(holder)) == 2
 
 
+@pytest.mark.parametrize("per_key", [False, True])
+class TestLiningUpAgainstEnd:
+    async def test_a_gate_is_made_shut_where_the_bucket_is_full(self, world: PostgresWorld, per_key: bool) -> None:
+        holder, run = await self.arrived(world, rule(1, per_key=per_key))
+        assert await world.postgres._line_up(PAIRS) == {self.bucket(per_key=per_key)}
+        assert await self.gates(world) == [None]
+        assert (await claim(holder)).runs == ()
+        await complete(holder, run)
+        assert len(await taken(holder, freed=[run])) == 1
+
+    async def test_a_gate_is_made_open_where_there_is_a_place(self, world: PostgresWorld, per_key: bool) -> None:
+        await self.arrived(world, rule(2, per_key=per_key))
+        assert await world.postgres._line_up(PAIRS) == set()
+        [open_at] = await self.gates(world)
+        assert open_at is not None
+
+    async def test_a_gate_that_is_there_stays_as_it_is(self, world: PostgresWorld, per_key: bool) -> None:
+        await self.arrived(world, rule(1, per_key=per_key))
+        await world.postgres._line_up(PAIRS)
+        await world.storage.start([limited("7")])
+        assert await world.postgres._line_up(PAIRS) == set()
+        assert await self.gates(world) == [None]
+
+    async def test_a_place_that_becomes_free_before_the_gate_is_made_is_found_by_the_claim(
+        self, world: PostgresWorld, per_key: bool
+    ) -> None:
+        """Lining up has counted, and is stopped while the run ends and its worker says so: there is no gate yet."""
+        holder, run = await self.arrived(world, rule(1, per_key=per_key))
+        async with stopped(world, "line_up") as gate:
+            claiming = await gate.begin(arriving(gate.writes).claim(a_request(holder)))
+            assert await holder.commit(run, COMPLETED) is Verdict.DONE
+            assert await world.postgres._open_gates([Limit("stripe", "7")]) == set()
+            await gate.go()
+            reply = await claiming
+            assert (reply.runs, reply.more) == ((), True)
+        assert len(await taken(holder)) == 1
+
+    async def test_the_word_of_a_free_place_does_not_wait_for_who_makes_the_gate(
+        self, world: PostgresWorld, per_key: bool
+    ) -> None:
+        """It finds no gate; who has lined up looks at it again once it has committed."""
+        holder, run = await self.arrived(world, rule(1, per_key=per_key))
+        async with held_open(world) as writes:
+            shut = await writes._line_up(PAIRS)
+            assert shut == {self.bucket(per_key=per_key)}
+            assert await holder.commit(run, COMPLETED) is Verdict.DONE
+            assert await world.postgres._open_gates([Limit("stripe", "7")]) == set()
+        assert await world.postgres._open_gates(shut) == {("q", "order@1")}
+        assert len(await taken(holder)) == 1
+
+    async def test_a_place_that_becomes_free_after_the_gate_was_made_is_found_by_who_says_so(
+        self, world: PostgresWorld, per_key: bool
+    ) -> None:
+        holder, run = await self.arrived(world, rule(1, per_key=per_key))
+        async with stopped(world, "open_gates") as gate:
+            claiming = await gate.begin(arriving(gate.writes).claim(a_request(holder)))
+            assert await holder.commit(run, COMPLETED) is Verdict.DONE
+            assert await world.postgres._open_gates([Limit("stripe", "7")]) == {("q", "order@1")}
+            await gate.go()
+            reply = await claiming
+            assert (reply.runs, reply.more) == ((), False)
+        assert len(await taken(holder)) == 1
+
+    async def test_a_gate_is_made_shut_where_nobody_is_let_in_and_opens_with_the_rule(
+        self, world: PostgresWorld, per_key: bool
+    ) -> None:
+        holder, run = await self.arrived(world, rule(1, per_key=per_key), then=rule(0, per_key=per_key))
+        await complete(holder, run)
+        assert await world.postgres._line_up(PAIRS) == {self.bucket(per_key=per_key)}
+        assert await taken(holder, freed=[run]) == []
+        assert await self.gates(world) == [None]
+        await world.storage.set_limit(rule(1, per_key=per_key))
+        assert len(await taken(holder)) == 1
+
+    async def test_a_gate_is_made_for_the_time_at_which_its_rate_admits_the_next(
+        self, world: PostgresWorld, per_key: bool
+    ) -> None:
+        await self.arrived(world, rule(None, rate=1, per=60.0, per_key=per_key))
+        assert await world.postgres._line_up(PAIRS) == set()
+        wait = "select extract(epoch from open_at - now())::integer from runnerq.gate"
+        assert 50 <= await world.connection.fetchval(wait) <= 60
+
+    async def arrived(
+        self, world: PostgresWorld, under: LimitRule, then: LimitRule | None = None
+    ) -> tuple[Holder, Claimed]:
+        """A run that is held, and another of its key that has just arrived where there is no gate."""
+        holder = await a_holder(world.storage)
+        await world.storage.set_limit(under)
+        await world.storage.start([limited("7")])
+        [run] = await taken(holder)
+        if then is not None:
+            await world.storage.set_limit(then)
+        # That of a whole scope stays for a while when its last lane goes.
+        await world.connection.execute("delete from runnerq.gate")
+        await world.storage.start([limited("7")])
+        return holder, run
+
+    async def gates(self, world: PostgresWorld) -> list[Any]:
+        return [row["open_at"] for row in await world.connection.fetch("select open_at from runnerq.gate")]
+
+    def bucket(self, *, per_key: bool) -> Limit:
+        return Limit("stripe", "7" if per_key else "")
+
+
 class TestRuleAgainstOthers:
+    @pytest.mark.parametrize("per_key", [False, True])
+    async def test_a_gate_is_shut_where_the_bucket_is_full_under_the_new_rule(
+        self, world: PostgresWorld, per_key: bool
+    ) -> None:
+        holder = await a_holder(world.storage)
+        await waiting(world, holder, "7", "7", then=rule(1, per_key=per_key))
+        [run] = await taken(holder)
+        await world.storage.set_limit(rule(1, rate=9, per=60.0, per_key=per_key))
+        assert await world.connection.fetchval("select open_at from runnerq.gate") is None
+        await complete(holder, run)
+        assert len(await taken(holder, freed=[run])) == 1
+
+    @pytest.mark.parametrize("per_key", [False, True])
+    async def test_a_place_that_becomes_free_before_that_gate_is_seen_to_be_shut_is_found(
+        self, world: PostgresWorld, per_key: bool
+    ) -> None:
+        """The change has counted, and is held while the run ends and its worker says so: its gate is open still."""
+        holder = await a_holder(world.storage)
+        await waiting(world, holder, "7", "7", then=rule(2, per_key=per_key))
+        [run] = await taken(holder, 1)
+        async with stopped(world, "apply_rule") as gate:
+            changing = await gate.begin(gate.writes.set_limit(rule(1, per_key=per_key)))
+            assert await holder.commit(run, COMPLETED) is Verdict.DONE
+            assert await world.postgres._open_gates([Limit("stripe", "7")]) == set()
+            await gate.go()
+            await changing
+        assert len(await taken(holder)) == 1
+
+    async def test_a_rule_that_is_set_as_it_was_changes_no_gate(self, world: PostgresWorld) -> None:
+        holder = await a_holder(world.storage)
+        await waiting(world, holder, "7", "7", then=rule(1))
+        assert len(await taken(holder)) == 1
+        before = await world.connection.fetch("select xmin, * from runnerq.gate")
+        await world.storage.set_limit(rule(1))
+        assert await world.connection.fetch("select xmin, * from runnerq.gate") == before
+
     async def test_a_change_waits_for_a_claim_under_the_old_rule(self, world: PostgresWorld) -> None:
         holder = await a_holder(world.storage)
         await waiting(world, holder, "1", "2", "3", then=rule(1, per_key=True))
@@ -312,7 +458,7 @@ class TestRuleAgainstOthers:
             lining = await gate.begin(gate.writes._line_up(PAIRS))
             await world.storage.set_limit(rule(1, per_key=per_key))
             await gate.go()
-            assert not await lining
+            assert await lining is None
         assert len(await taken(holder)) == (2 if per_key else 1)
 
     async def test_a_change_waits_for_who_lines_up_and_applies_to_that(self, world: PostgresWorld) -> None:
@@ -320,7 +466,7 @@ class TestRuleAgainstOthers:
         await world.storage.set_limit(rule(1))
         await world.storage.start([limited("1"), limited("2")])
         async with held_open(world) as writes:
-            assert await writes._line_up(PAIRS)
+            assert await writes._line_up(PAIRS) is not None
             changing = asyncio.create_task(world.storage.set_limit(rule(1, per_key=True)))
             await until_waiting(world)
         await changing

@@ -317,13 +317,14 @@ with ready as materialized (                            -- those without a limit
            array(select key from settled where open_at is null and not empty order by place) as shut_keys
 -- way]
     from (                                              -- without any limit, this is all that is looked at
-        select exists (select from runnerq.gate where open_at is not null)
-               or exists (
+        select exists (select from runnerq.gate where open_at is not null) as gates,
+               exists (
                    select from runnerq.live
-                   where state = 'pending' and due_at is null and limit_scope is not null and lined is null) as yes
+                   where state = 'pending' and due_at is null and limit_scope is not null and lined is null) as arrived
+        offset 0
     ) as e
-    cross join lateral (
-        select exists (
+    cross join lateral (                                -- once each: what was lined up is in their way until vacuum comes
+        select e.arrived and exists (
                    select from runnerq.live
                    where state = 'pending' and due_at is null and limit_scope is not null and lined is null
                      and queue = p.queue and served = p.served) as arrived,
@@ -332,7 +333,8 @@ with ready as materialized (                            -- those without a limit
                (select open_at from runnerq.gate
                 where queue = p.queue and served = p.served and open_at > now() order by open_at limit 1) as later_at
         from unnest($1::text[], $2::text[]) as p(queue, served)
-        where e.yes
+        where e.gates or e.arrived
+        offset 0
     ) as w
 )
 select case when one.first then now() end as now,

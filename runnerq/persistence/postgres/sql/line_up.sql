@@ -2,8 +2,12 @@
 -- $1 queue text[]  $2 served text[]: the pairs, by place  $3 scope text  $4 key text: the line after which to go on
 -- $5 lines integer: how many to look at of each pair  $6 runs integer: how many to line up, at least one of each line that has
 --    no gate  $7 others integer: the same for lines that have one (0: none; claims find their runs without)
--- Returns one row: had (false: somebody else lines up or changes a rule just now, and nothing was done), how_many, and where
---    to go on: scope and key (null: from the first line).
+-- Returns one row: had (false: somebody else lines up or changes a rule just now, and nothing was done), how_many, where
+--    to go on: scope and key (null: from the first line); and shut_scopes and shut_keys (text[]: the buckets that were full,
+--    so that their gates were made shut).
+-- A gate is made as a claim would leave it: claims look at a few of those that are open, and must not have to go through all
+--    that let nobody in. A place may become free after this statement has counted and before its gate is there for others to
+--    see: so whoever makes gates shut has open_gates.sql look at them once more after its commit.
 -- Lines take turns, whatever waits in them: many runs of one key are in no other's way.
 -- A gate and a lane that are there get a new version, so that a claim that has not seen these runs does not remove them.
 -- Locks the one row of lining (if somebody has it, nothing is done), then the live rows, skipping locked ones, then lanes and
@@ -58,7 +62,7 @@ with seen as materialized (
                    order by key limit 1) = b.key, false) as has
     ) as g
 ), arrived as materialized (
-    select a.run_id
+    select a.run_id, k.has
     from known as k
     cross join lateral (
         select run_id
@@ -70,8 +74,8 @@ with seen as materialized (
     ) as a
     where k.share > 0
 ), held as materialized (                               -- lock by id alone, then judge what the lock shows
-    select a.run_id, l.queue, l.served, l.limit_scope as scope, l.limit_key as key
-    from (select run_id from arrived order by run_id) as a
+    select a.run_id, l.queue, l.served, l.limit_scope as scope, l.limit_key as key, a.has
+    from (select run_id, has from arrived order by run_id) as a
     cross join lateral (
         select state, due_at, lined, queue, served, limit_scope, limit_key
         from runnerq.live
@@ -83,8 +87,8 @@ with seen as materialized (
     update runnerq.live set lined = true where run_id = any(array(select run_id from held))
 ), line as materialized (
     select l.scope, case when coalesce(r.per_key, true) then l.key else '' end as bucket, l.queue, l.served, l.key,
-           not coalesce(r.per_key, true) as whole, r.concurrency, r.rate, r.per
-    from (select distinct scope, key, queue, served from held) as l
+           not coalesce(r.per_key, true) as whole, r.concurrency, r.rate, r.per, l.has
+    from (select distinct scope, key, queue, served, has from held) as l
     left join lateral (
         select per_key, concurrency, rate, per from runnerq.limit_rule where scope = l.scope offset 0
     ) as r on true
@@ -99,18 +103,45 @@ with seen as materialized (
     where whole
     order by scope, queue, served, key
     on conflict (scope, queue, served, key) do update set turn_at = kept.turn_at
+), wanted as materialized (                             -- what is there stays as it is, and is not counted
+    select l.scope, l.bucket, l.queue, l.served, not l.has and h.running >= l.concurrency as is_full,
+           case when u.used >= l.rate then u.first_at + l.per * interval '1 second'
+                else coalesce(least(b.admitted_at, now()), now()) end as open_at
+    from (
+        select scope, bucket, queue, served, whole, concurrency, rate, per, bool_and(has) as has
+        from line
+        group by scope, bucket, queue, served, whole, concurrency, rate, per
+    ) as l
+    left join lateral (
+        select admitted_at, recent_at, recent_n from runnerq.bucket where scope = l.scope and key = l.bucket offset 0
+    ) as b on true
+    cross join lateral (
+        select count(*) as running
+        from (
+            (select 1 from runnerq.live
+             where state = 'running' and limit_scope = l.scope and limit_key = l.bucket and not l.whole and not l.has
+             limit coalesce(l.concurrency, 0))
+            union all
+            (select 1 from runnerq.live
+             where state = 'running' and limit_scope = l.scope and l.whole and not l.has
+             limit coalesce(l.concurrency, 0))
+        ) as r
+    ) as h
+    cross join lateral (
+        select sum(n) as used, min(at) as first_at
+        from unnest(b.recent_at, b.recent_n) as e(at, n)
+        where at > now() - l.per * interval '1 second'
+    ) as u
 ), gated as (
     insert into runnerq.gate as kept (scope, key, queue, served, open_at)
-    select l.scope, l.bucket, l.queue, l.served,
-           case when l.nobody then null else coalesce(least(b.admitted_at, now()), now()) end       -- shut: nobody is let in
-    from (select distinct scope, bucket, queue, served, concurrency is not distinct from 0 as nobody from line) as l
-    left join lateral (
-        select admitted_at from runnerq.bucket where scope = l.scope and key = l.bucket offset 0
-    ) as b on true
-    order by l.scope, l.bucket, l.queue, l.served
+    select scope, bucket, queue, served, case when is_full then null else open_at end
+    from wanted
+    order by scope, bucket, queue, served
     on conflict (scope, key, queue, served) do update set open_at = kept.open_at
 )
-select exists (select from alone) as had, (select count(*)::integer from held) as how_many, z.scope, z.key
+select exists (select from alone) as had, (select count(*)::integer from held) as how_many, z.scope, z.key,
+       array(select scope from wanted where is_full order by scope, bucket) as shut_scopes,
+       array(select bucket from wanted where is_full order by scope, bucket) as shut_keys
 from (select) as one
 left join lateral (
     select scope, key from behind
