@@ -9,6 +9,7 @@ from benchmarks.claims import w8_claims
 from benchmarks.databases import Place
 from benchmarks.limited import w12_limited
 from benchmarks.measures import MEASURES, Measure
+from benchmarks.million import w13_console
 from benchmarks.ours import Ours
 from benchmarks.parked import w5_parked
 from benchmarks.recovery import w9_recovery
@@ -41,4 +42,5 @@ WORKLOADS: dict[str, Workload] = {
     "W10": w10_scale,
     "W11": w11_wal,
     "W12": w12_limited,
+    "W13": w13_console,
 }

@@ -10,6 +10,8 @@ def checkout(ctx: rq.Context, order: Order) -> rq.Flow[Shipment]:
 
 from __future__ import annotations
 
+from runnerq.client.activity import FailureGroup, Failures, Throughput
+from runnerq.client.audit import AuditEntry
 from runnerq.client.client import Client
 from runnerq.client.connect import connect
 from runnerq.client.handle import Handle
@@ -33,6 +35,7 @@ from runnerq.errors import (
     NonRetryableError,
     PayloadTooLarge,
     PayloadUnreadable,
+    ReadTimeout,
     ResultTimeout,
     RetryableError,
     RunBlocked,
@@ -71,6 +74,7 @@ from runnerq.workflow.options import Limit
 
 __all__ = [
     "Aggregate",
+    "AuditEntry",
     "Cancelled",
     "ChildCancelled",
     "ChildFailed",
@@ -91,6 +95,8 @@ __all__ = [
     "Entry",
     "Event",
     "Failure",
+    "FailureGroup",
+    "Failures",
     "Flow",
     "Group",
     "Handle",
@@ -106,6 +112,7 @@ __all__ = [
     "PayloadUnreadable",
     "Priority",
     "QueueInfo",
+    "ReadTimeout",
     "ResultTimeout",
     "Retention",
     "RetryPolicy",
@@ -134,6 +141,7 @@ __all__ = [
     "StorageUnavailable",
     "SyncClient",
     "SyncHandle",
+    "Throughput",
     "TransactionConflict",
     "UsageError",
     "Winner",

@@ -39,6 +39,13 @@ FIELDS = (
 
 _SOME_DAY = datetime(2024, 1, 1, tzinfo=UTC)
 _MINUTE = timedelta(minutes=1)
+_UNITS = (
+    ("d", timedelta(days=1)),
+    ("h", timedelta(hours=1)),
+    ("min", _MINUTE),
+    ("s", timedelta(seconds=1)),
+    ("ms", timedelta(milliseconds=1)),
+)
 
 
 class Cron:
@@ -129,7 +136,13 @@ class Every:
 
     def words(self) -> str:
         """The interval in English."""
-        return f"Every {self._step}"
+        left = self._step
+        parts = []
+        for unit, size in _UNITS:
+            number, left = divmod(left, size)
+            if number:
+                parts.append(f"{number} {unit}")
+        return f"Every {' '.join(parts)}"
 
 
 Rule: TypeAlias = Cron | Every

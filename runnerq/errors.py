@@ -8,8 +8,7 @@ RunnerQError
 │   └── PayloadTooLarge               it could, but it is over the limit
 ├── DecodingError                     stored text does not fit the type that is asked for
 ├── PayloadUnreadable                 it is sealed, and this process has not the key, or it was changed
-├── RunNotFound, RunFinished, KeyTaken, WrongState      what a verb about one run was refused for
-├── ScheduleNotFound                  what a verb about a schedule was refused for
+├── RunNotFound, RunFinished, KeyTaken, WrongState, ScheduleNotFound      what a verb was refused for
 ├── RunFailed, RunCancelled, ResultTimeout              what ``Handle.result`` raises
 ├── RunBlocked                        what it raises in a test, where nobody will take a blocked run up
 ├── StepError                         a recorded failure whose class cannot be rebuilt here
@@ -20,6 +19,7 @@ RunnerQError
 ├── NonRetryableError, RetryableError what a step raises to steer its own retries
 └── StorageError
     ├── StorageUnavailable            nothing is known about the write: it may be sent again
+    ├── ReadTimeout                   an answer took longer than whoever asked waits; it was called off
     ├── TransactionConflict           others were in a transaction's way: it was rolled back, and may be run again
     ├── StorageRefused                the database said no to this data; sending it again says no again
     └── SchemaError                   the schema is missing, older or newer than this code
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 Fault: TypeAlias = Literal["missing", "changed", "oversized", "newer"]
-_UNREADABLE: dict[Fault, str] = {
+_WHY: dict[Fault, str] = {
     "missing": "this process has no such {lack}: give it to connect(codec=...), as those that wrote it have it",
     "changed": "does not open here: {another}it was changed since it was written, or is not where it was written",
     "oversized": "is larger than any payload may be here: raise connect(payload_limit=...) if you wrote it",
@@ -148,8 +148,7 @@ class PayloadUnreadable(RunnerQError):
         by = repr(codec) if key is None else f"{codec!r} with the key {key!r}"
         lack, another = ("codec", "") if key is None else ("key", "the key of that name is another one, or ")
         whose = "" if run_id is None else f" of run {run_id}"
-        why = _UNREADABLE[fault].format(lack=lack, another=another)
-        super().__init__(f"{entry}{whose} is sealed by {by}, and {why}")
+        super().__init__(f"{entry}{whose} is sealed by {by}, and {_WHY[fault].format(lack=lack, another=another)}")
 
 
 class RunNotFound(RunnerQError):
@@ -208,8 +207,7 @@ class WrongState(RunnerQError):
         self.status = status
         self.verb = verb
         self.instead = instead
-        advice = f"; {instead}" if instead else ""
-        super().__init__(f"run {run_id} is {status}: {verb} does not apply to it{advice}")
+        super().__init__(f"run {run_id} is {status}: {verb} does not apply to it" + (f"; {instead}" if instead else ""))
 
 
 class RunFailed(RunnerQError):
@@ -330,10 +328,8 @@ class DepthExceeded(RunnerQError):
         super().__init__(run_id, child)
 
     def __str__(self) -> str:
-        return (
-            f"run {self.run_id} is at the greatest depth and may not start {self.child!r}: "
-            "raise Worker(max_depth=) or flatten"
-        )
+        where = f"run {self.run_id} is at the greatest depth"
+        return f"{where} and may not start {self.child!r}: raise Worker(max_depth=) or flatten"
 
 
 class SignalTimeout(RunnerQError, TimeoutError):
@@ -386,6 +382,10 @@ class StorageError(RunnerQError):
 
 class StorageUnavailable(StorageError):
     """The storage did not answer; whether it wrote is unknown. What was sent may be sent again."""
+
+
+class ReadTimeout(StorageError, TimeoutError):
+    """An answer took longer than whoever asked waits for one. It was called off, in the database too."""
 
 
 class TransactionConflict(StorageError):

@@ -8,10 +8,13 @@ from typing import Any
 
 import click
 
+from runnerq.cli.masking import takes_reveal
 from runnerq.cli.shared import Database, connected, output_option, print_json, run_id, say, takes_database
 from runnerq.cli.worker import find
 from runnerq.client.client import Client
 from runnerq.client.readable import check_record, journal_of
+from runnerq.console.models.exports import MASKED, redacted
+from runnerq.console.models.redaction import Redactor
 from runnerq.runtime.replaying import ReplayReport, claimed_of, follow_journal, ground_for
 from runnerq.workflow.declare import WorkflowDeclaration, declaration_of
 
@@ -20,12 +23,21 @@ PAGE = 100
 
 @click.command()
 @click.argument("run_id", metavar="ID", type=run_id)
+@takes_reveal
 @takes_database
-def export(run_id: str, database: Database) -> None:
-    """Print everything on record of a run as JSON, for `runnerq replay`, a ticket or a test."""
+def export(run_id: str, redact: Redactor, database: Database) -> None:
+    """Print everything on record of a run as JSON, for `runnerq replay`, a ticket or a test.
+
+    What is masked is left out: code that does something else without it may not follow such a file.
+    """
 
     async def work(client: Client) -> None:
-        print_json(await client.export(run_id))
+        exported = redacted(redact, await client.export(run_id))
+        print_json(exported)
+        masked = exported.get(MASKED, 0)
+        if masked:
+            what = "1 payload is" if masked == 1 else f"{masked} payloads are"
+            say(f"{what} masked, which a replay may stumble over: --reveal exports all as it is")
 
     connected(database, work)
 

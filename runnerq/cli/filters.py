@@ -11,10 +11,14 @@ import click
 import msgspec
 
 from runnerq.cli.shared import Refused, duration
+from runnerq.client.filters import checked_filter
 from runnerq.persistence.protocol import Reads
 from runnerq.persistence.records import RunFilter, Status
 
 T = TypeVar("T")
+
+_CONDITIONS = ("workflow", "queue", "key_prefix", "id_prefix", "version", "roots", "error", "metadata")
+_TIMES = ("since", "until", "ended_since", "ended_until")
 
 
 class Which(msgspec.Struct, frozen=True):
@@ -23,11 +27,16 @@ class Which(msgspec.Struct, frozen=True):
     where: RunFilter = RunFilter()
     since: datetime | timedelta | None = None
     until: datetime | timedelta | None = None
+    ended_since: datetime | timedelta | None = None
+    ended_until: datetime | timedelta | None = None
 
     async def now(self, reads: Reads, status: Status | tuple[Status, ...] | None = None) -> RunFilter:
         """The filter, by the clock of the database, whose times it is compared with."""
-        since, until = [at if at is None else await before(reads, at) for at in (self.since, self.until)]
-        return msgspec.structs.replace(self.where, since=since, until=until, status=status)
+        given = (self.since, self.until, self.ended_since, self.ended_until)
+        since, until, ended_since, ended_until = [at if at is None else await before(reads, at) for at in given]
+        return msgspec.structs.replace(
+            self.where, since=since, until=until, ended_since=ended_since, ended_until=ended_until, status=status
+        )
 
 
 def moment(text: str) -> datetime | timedelta:
@@ -67,6 +76,16 @@ def _pairs(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> Ma
     return pairs or None
 
 
+def _checked(_: click.Context, option: click.Parameter, value: str | None) -> str | None:
+    """A condition of a filter under the option's own name, if it can be one."""
+    if value is not None:
+        try:
+            checked_filter(msgspec.structs.replace(RunFilter(), **{str(option.name): value}))
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from error
+    return value
+
+
 metadata_option = click.option(
     "--metadata", multiple=True, metavar="NAME=VALUE", callback=_pairs, help="May be given repeatedly."
 )
@@ -78,22 +97,19 @@ def takes_filter(command: Callable[..., T]) -> Callable[..., T]:
     @click.option("--workflow", help="Name of the workflow or activity.")
     @click.option("--queue")
     @click.option("--key-prefix")
+    @click.option("--id", "id_prefix", metavar="PREFIX", callback=_checked, help="The beginning of the run's id.")
+    @click.option("--version", type=click.IntRange(min=0), help="Version of the workflow.")
+    @click.option("--roots", is_flag=True, help="Only runs that no run has started.")
+    @click.option("--error", metavar="TEXT", callback=_checked, help="A piece of what the run failed with.")
     @metadata_option
     @click.option("--since", metavar="TIME", type=moment, help="Started since: 2h (so long ago), or an ISO time.")
     @click.option("--until", metavar="TIME", type=moment, help="Started before then.")
+    @click.option("--ended-since", metavar="TIME", type=moment, help="Ended since then.")
+    @click.option("--ended-until", metavar="TIME", type=moment, help="Ended before then.")
     @functools.wraps(command)
-    def with_filter(
-        *,
-        workflow: str | None,
-        queue: str | None,
-        key_prefix: str | None,
-        metadata: Mapping[str, str] | None,
-        since: datetime | timedelta | None,
-        until: datetime | timedelta | None,
-        **options: Any,
-    ) -> T:
-        where = RunFilter(workflow=workflow, queue=queue, key_prefix=key_prefix, metadata=metadata)
-        return command(which=Which(where, since, until), **options)
+    def with_filter(**options: Any) -> T:
+        where = RunFilter(**{name: options.pop(name) for name in _CONDITIONS})
+        return command(which=Which(where, *(options.pop(name) for name in _TIMES)), **options)
 
     return with_filter
 

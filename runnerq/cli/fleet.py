@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import click
 
+from runnerq.cli.acting import acted, reason_option
 from runnerq.cli.shared import Database, connected, output_option, print_json, say, say_changed, takes_database
 from runnerq.client.client import Client
 from runnerq.client.values import worker_of
+
+_CAPPED = "more runs are open than were counted: there may be more of each, and on other queues"
 
 
 @click.group()
@@ -28,19 +31,22 @@ def queues(output: str, database: Database) -> None:
             from runnerq.cli.tables import console, queues_table  # noqa: PLC0415 - rich
 
             console().print(queues_table(found))
+            if any(each.capped for each in found):
+                say(_CAPPED)
 
     connected(database, work)
 
 
 @queue.command()
 @click.argument("name")
+@reason_option
 @output_option
 @takes_database
-def pause(name: str, output: str, database: Database) -> None:
+def pause(*, name: str, reason: str | None, output: str, database: Database) -> None:
     """Have no run of queue NAME taken up until `resume`; what is being worked on goes on."""
 
     async def work(client: Client) -> None:
-        changed = await client.queues.pause(name)
+        changed = await acted(client, "queue-pause", lambda: client.queues.pause(name), target=name, reason=reason)
         said = f"paused {name!r}" if changed else f"nothing changed: {name!r} is paused"
         say_changed(output, said, changed=changed)
 
@@ -49,13 +55,14 @@ def pause(name: str, output: str, database: Database) -> None:
 
 @queue.command()
 @click.argument("name")
+@reason_option
 @output_option
 @takes_database
-def resume(name: str, output: str, database: Database) -> None:
+def resume(*, name: str, reason: str | None, output: str, database: Database) -> None:
     """End the pause of queue NAME."""
 
     async def work(client: Client) -> None:
-        changed = await client.queues.resume(name)
+        changed = await acted(client, "queue-resume", lambda: client.queues.resume(name), target=name, reason=reason)
         said = f"resumed {name!r}" if changed else f"nothing changed: {name!r} is not paused"
         say_changed(output, said, changed=changed)
 
@@ -101,5 +108,7 @@ def stats(output: str, database: Database) -> None:
         console().print(depths_table(found))
         alive = len(found.workers)
         say(f"{alive} worker{'' if alive == 1 else 's'}")
+        if found.capped:
+            say(_CAPPED)
 
     connected(database, work)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from runnerq.cli.acting import acted
 from runnerq.cli.shared import (
     Database,
     connected,
@@ -70,7 +71,13 @@ def setting(
         raise click.UsageError("give --concurrency, or --rate, or both; `limits delete` ends a limit")
 
     async def work(client: Client) -> None:
-        await client.limits.set(scope, concurrency=concurrency, rate=rate, per_key=per_key)
+        given = {"concurrency": concurrency, "rate": rate, "per_key": per_key}
+
+        async def set_it() -> bool:
+            await client.limits.set(scope, concurrency=concurrency, rate=rate, per_key=per_key)
+            return True
+
+        await acted(client, "limit-set", set_it, target=scope, request=given)
         if output == "json":
             print_json(await client.limits.get(scope))
         else:
@@ -87,7 +94,7 @@ def delete(scope: str, output: str, database: Database) -> None:
     """End the limit of SCOPE: its runs wait for a worker alone."""
 
     async def work(client: Client) -> None:
-        changed = await client.limits.delete(scope)
+        changed = await acted(client, "limit-delete", lambda: client.limits.delete(scope), target=scope)
         said = f"{scope!r} is limited no more" if changed else f"nothing changed: {scope!r} is not limited"
         say_changed(output, said, changed=changed)
 

@@ -8,10 +8,12 @@ import click
 import msgspec
 
 from runnerq.cli.filters import Which, status_option, statuses, takes_filter
+from runnerq.cli.masking import shown_event, shown_tree, takes_reveal
 from runnerq.cli.shared import Database, Refused, connected, output_option, print_json, run_id, say, takes_database
 from runnerq.client.client import Client
 from runnerq.client.looks import CAP
 from runnerq.client.values import Event
+from runnerq.console.models.redaction import Redactor
 from runnerq.persistence.records import GroupBy
 
 cap_option = click.option(
@@ -68,13 +70,14 @@ def aggregate(*, by: GroupBy, status: tuple[str, ...], which: Which, cap: int, o
 
 @click.command()
 @click.argument("run_id", metavar="ID", type=run_id)
+@takes_reveal
 @output_option
 @takes_database
-def tree(run_id: str, output: str, database: Database) -> None:
+def tree(run_id: str, redact: Redactor, output: str, database: Database) -> None:
     """Show a run and all that was started below it."""
 
     async def work(client: Client) -> None:
-        top = await client.tree(run_id)
+        top = shown_tree(redact, await client.tree(run_id))
         if output == "json":
             print_json(top)
         else:
@@ -96,7 +99,8 @@ def tail(*, after: str | None, limit: int | None, output: str, database: Databas
     async def work(client: Client) -> None:
         seen = 0
         try:
-            async for event in client.events(after):
+            async for happened in client.events(after):
+                event = shown_event(happened)
                 click.echo(msgspec.json.encode(event).decode() if output == "json" else _line(event))
                 seen += 1
                 if seen == limit:

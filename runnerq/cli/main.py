@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from runnerq.cli.audit import audit
+from runnerq.cli.console import console
 from runnerq.cli.dead import dead
 from runnerq.cli.demo.command import demo
 from runnerq.cli.deploys import check, export, replay
@@ -34,8 +36,8 @@ def main() -> None:
 
 
 for command in (
-    demo, worker, migrate, start, send, show, history, listing, count, aggregate, tree, result, cancel, terminate,
-    retry, run_now, reschedule, priority, fork, delete, export, dead, queue, limits, schedule, workers, stats,
-    tail, check, replay, version,
+    demo, worker, console, migrate, start, send, show, history, listing, count, aggregate, tree, result, cancel,
+    terminate, retry, run_now, reschedule, priority, fork, delete, export, dead, queue, limits, schedule, workers,
+    stats, tail, audit, check, replay, version,
 ):  # fmt: skip
     main.add_command(command)

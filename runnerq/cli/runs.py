@@ -9,7 +9,9 @@ from typing import Any, get_args
 import click
 import msgspec
 
+from runnerq.cli.acting import acted, person
 from runnerq.cli.filters import Which, behind, metadata_option, moment, status_option, statuses, takes_filter
+from runnerq.cli.masking import shown_entry, shown_info, takes_reveal
 from runnerq.cli.shared import (
     Database,
     Refused,
@@ -26,6 +28,10 @@ from runnerq.cli.shared import (
 from runnerq.cli.shown import look
 from runnerq.client.client import Client
 from runnerq.client.info import Page, RunInfo
+from runnerq.console.actions import runs as actions
+from runnerq.console.actions.runs import StartRequest
+from runnerq.console.models.context import context_of
+from runnerq.console.models.redaction import Redactor
 from runnerq.errors import ResultTimeout
 from runnerq.persistence.records import OnDuplicate, Priority
 
@@ -101,23 +107,22 @@ def start(
         raise click.UsageError("--on-duplicate says what to do with a key that is taken: give --key as well")
 
     async def work(client: Client) -> None:
-        rank = None if priority is None else Priority[priority.upper()]
         due = None if at is None else await behind(client.storage, at)
-        options = client.options(
-            key=key, on_duplicate=on_duplicate, queue=queue or None, delay=delay, at=due, priority=rank,
-            timeout=timeout, metadata=metadata,
+        request = StartRequest(
+            name=name, args=arguments, key=key, on_duplicate=on_duplicate, queue=queue or None, delay=delay, at=due,
+            priority=priority, timeout=timeout, metadata=metadata,
         )  # fmt: skip
-        run = await options.start(name, *arguments)
+        run = await actions.start(context_of(client, person()), request)
         if not run.created:
             say(f"key {key!r} is held by this run, which was there before")
         if wait is None:
             if output == "json":
-                print_json({"id": run.id, "created": run.created})
+                print_json({"id": run.run_id, "created": run.created})
             else:
-                click.echo(run.id)
+                click.echo(run.run_id)
         else:
-            say(f"started {run.id}")
-            print_json(await client.handle(run.id).result(wait.limit))
+            say(f"started {run.run_id}")
+            print_json(await client.handle(str(run.run_id)).result(wait.limit))
 
     connected(database, work, migrate=True)
 
@@ -132,7 +137,10 @@ def send(run_id: str, channel: str, value: Any, dedup: str | None, database: Dat
     """Send a signal with a JSON value (null without one) to a run. Write -- before a negative number."""
 
     async def work(client: Client) -> None:
-        sent = await client.send(run_id, channel, value, dedup=dedup or None)
+        sent = await acted(
+            client, "send", lambda: client.send(run_id, channel, value, dedup=dedup or None),
+            run_id=run_id, request={"channel": channel, "value": value, "dedup": dedup or None},
+        )  # fmt: skip
         said = f"sent {channel!r} to {run_id}"
         say(said if sent else f"nothing changed: {channel!r} was sent to {run_id} with --dedup {dedup!r} before")
 
@@ -141,13 +149,14 @@ def send(run_id: str, channel: str, value: Any, dedup: str | None, database: Dat
 
 @click.command()
 @click.argument("run_id", metavar="ID", type=run_id)
+@takes_reveal
 @output_option
 @takes_database
-def show(run_id: str, output: str, database: Database) -> None:
+def show(run_id: str, redact: Redactor, output: str, database: Database) -> None:
     """Show a run: what it is, what it does, what it waits for, how it ended."""
 
     async def work(client: Client) -> None:
-        shown = await look(client, run_id)
+        shown = await look(client, run_id, redact)
         if output == "json":
             print_json({**msgspec.structs.asdict(shown.info), **shown.beside()})
         else:
@@ -161,9 +170,10 @@ def show(run_id: str, output: str, database: Database) -> None:
 @click.command()
 @click.argument("run_id", metavar="ID", type=run_id)
 @click.option("--generation", type=click.IntRange(min=1), help="An earlier generation.")
+@takes_reveal
 @output_option
 @takes_database
-def history(run_id: str, generation: int | None, output: str, database: Database) -> None:
+def history(run_id: str, generation: int | None, redact: Redactor, output: str, database: Database) -> None:
     """Print a run's journal: what it asked for, and what came of it."""
 
     async def work(client: Client) -> None:
@@ -171,6 +181,8 @@ def history(run_id: str, generation: int | None, output: str, database: Database
             entries = await client.history(run_id, generation)
         except ValueError as error:
             raise Refused(str(error), 2) from error
+        workflow = (await client.info(run_id)).workflow
+        entries = [shown_entry(redact, run_id, workflow, entry) for entry in entries]
         if output == "json":
             print_json(entries)
         else:
@@ -186,22 +198,31 @@ def history(run_id: str, generation: int | None, output: str, database: Database
 @takes_filter
 @click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
 @click.option("--cursor", type=run_id, help="The 'next' of the page before.")
+@takes_reveal
 @output_option
 @takes_database
 def listing(
-    *, status: tuple[str, ...], which: Which, limit: int, cursor: str | None, output: str, database: Database
+    *,
+    status: tuple[str, ...],
+    which: Which,
+    limit: int,
+    cursor: str | None,
+    redact: Redactor,
+    output: str,
+    database: Database,
 ) -> None:
     """List runs, newest first."""
 
     async def work(client: Client) -> None:
         wanted = await which.now(client.storage, statuses(status))
-        print_page(await client.list(wanted, limit, cursor), output)
+        print_page(await client.list(wanted, limit, cursor), redact, output)
 
     connected(database, work)
 
 
-def print_page(page: Page[RunInfo], output: str) -> None:
-    """Some of a listing, and how to get the rest."""
+def print_page(found: Page[RunInfo], redact: Redactor, output: str) -> None:
+    """Some of a listing without what is masked, and how to get the rest."""
+    page = Page([shown_info(redact, info) for info in found.items], found.next)
     if output == "json":
         print_json(page)
         return
@@ -223,7 +244,7 @@ def cancel(*, run_id: str, reason: str | None, output: str, database: Database) 
     """Ask a run to cancel; it may clean up first."""
 
     async def work(client: Client) -> None:
-        changed = await client.cancel(run_id, reason)
+        changed = await acted(client, "cancel", lambda: client.cancel(run_id, reason), run_id=run_id, reason=reason)
         status = (await client.info(run_id)).status
         before = "" if status.ended else ", and was asked before"
         said = f"asked {run_id} to cancel" if changed else f"nothing changed: {run_id} is {status}{before}"

@@ -8,7 +8,9 @@ from typing import Any, cast, get_args
 
 import click
 
+from runnerq.cli.acting import acted, person, reason_option
 from runnerq.cli.filters import before, metadata_option, moment
+from runnerq.cli.masking import shown_schedule, takes_reveal
 from runnerq.cli.shared import (
     Database,
     connected,
@@ -22,6 +24,9 @@ from runnerq.cli.shared import (
 )
 from runnerq.client.client import Client
 from runnerq.client.schedule import Schedule, ScheduleOptions
+from runnerq.console.actions import fleet
+from runnerq.console.models.context import context_of
+from runnerq.console.models.redaction import Redactor
 from runnerq.errors import ScheduleNotFound
 from runnerq.persistence.records import Missed, Overlap, Priority
 
@@ -32,13 +37,14 @@ def schedule() -> None:
 
 
 @schedule.command("list")
+@takes_reveal
 @output_option
 @takes_database
-def listing(output: str, database: Database) -> None:
+def listing(redact: Redactor, output: str, database: Database) -> None:
     """List the schedules."""
 
     async def work(client: Client) -> None:
-        found = await client.schedules.list()
+        found = [shown_schedule(redact, each) for each in await client.schedules.list()]
         if output == "json":
             print_json(found)
         else:
@@ -51,15 +57,17 @@ def listing(output: str, database: Database) -> None:
 
 @schedule.command()
 @click.argument("name")
+@takes_reveal
 @output_option
 @takes_database
-def show(name: str, output: str, database: Database) -> None:
+def show(name: str, redact: Redactor, output: str, database: Database) -> None:
     """Show schedule NAME: what it starts and when, its next ticks and its last runs."""
 
     async def work(client: Client) -> None:
         found = await client.schedules.get(name)
         if found is None:
             raise ScheduleNotFound(name)
+        found = shown_schedule(redact, found)
         if output == "json":
             print_json(found)
         else:
@@ -129,7 +137,8 @@ def create(
     )  # fmt: skip
 
     async def work(client: Client) -> None:
-        changed = await client.schedules.put(made)
+        rule = {"workflow": workflow, "args": arguments, "cron": cron, "every": every, "zone": zone, "options": given}
+        changed = await acted(client, "schedule-put", lambda: client.schedules.put(made), target=name, request=rule)
         said = f"put schedule {name!r}" if changed else f"nothing changed: schedule {name!r} is just like that"
         say_changed(output, said, changed=changed)
 
@@ -141,13 +150,16 @@ schedule.add_command(create, "put")
 
 @schedule.command()
 @click.argument("name")
+@reason_option
 @output_option
 @takes_database
-def pause(name: str, output: str, database: Database) -> None:
+def pause(*, name: str, reason: str | None, output: str, database: Database) -> None:
     """Have schedule NAME start nothing until `resume`; its runs go on."""
 
     async def work(client: Client) -> None:
-        changed = await client.schedules.pause(name)
+        changed = await acted(
+            client, "schedule-pause", lambda: client.schedules.pause(name), target=name, reason=reason
+        )
         said = f"paused schedule {name!r}" if changed else f"nothing changed: schedule {name!r} is paused"
         say_changed(output, said, changed=changed)
 
@@ -156,13 +168,16 @@ def pause(name: str, output: str, database: Database) -> None:
 
 @schedule.command()
 @click.argument("name")
+@reason_option
 @output_option
 @takes_database
-def resume(name: str, output: str, database: Database) -> None:
+def resume(*, name: str, reason: str | None, output: str, database: Database) -> None:
     """End the pause of schedule NAME; it goes on with the next tick from now."""
 
     async def work(client: Client) -> None:
-        changed = await client.schedules.resume(name)
+        changed = await acted(
+            client, "schedule-resume", lambda: client.schedules.resume(name), target=name, reason=reason
+        )
         said = f"resumed schedule {name!r}" if changed else f"nothing changed: schedule {name!r} is not paused"
         say_changed(output, said, changed=changed)
 
@@ -171,17 +186,18 @@ def resume(name: str, output: str, database: Database) -> None:
 
 @schedule.command()
 @click.argument("name")
+@reason_option
 @output_option
 @takes_database
-def trigger(name: str, output: str, database: Database) -> None:
+def trigger(*, name: str, reason: str | None, output: str, database: Database) -> None:
     """Start one run of schedule NAME now, and print its id."""
 
     async def work(client: Client) -> None:
-        run = await client.schedules.trigger(name)
+        run = await fleet.trigger_schedule(context_of(client, person()), name, reason=reason)
         if output == "json":
-            print_json({"id": run.id})
+            print_json({"id": run.run_id})
         else:
-            click.echo(run.id)
+            click.echo(run.run_id)
 
     connected(database, work)
 
@@ -199,7 +215,7 @@ def backfill(
 
     async def work(client: Client) -> None:
         begin, end = [await before(client.storage, at) for at in (since, until or timedelta())]
-        count = await client.schedules.backfill(name, begin, end)
+        count = (await fleet.backfill_schedule(context_of(client, person()), name, begin, end)).count or 0
         if output == "json":
             print_json({"count": count})
         else:
@@ -210,13 +226,16 @@ def backfill(
 
 @schedule.command()
 @click.argument("name")
+@reason_option
 @output_option
 @takes_database
-def delete(name: str, output: str, database: Database) -> None:
+def delete(*, name: str, reason: str | None, output: str, database: Database) -> None:
     """Delete schedule NAME; its runs go on."""
 
     async def work(client: Client) -> None:
-        changed = await client.schedules.delete(name)
+        changed = await acted(
+            client, "schedule-delete", lambda: client.schedules.delete(name), target=name, reason=reason
+        )
         said = f"deleted schedule {name!r}" if changed else f"nothing changed: there is no schedule {name!r}"
         say_changed(output, said, changed=changed)
 

@@ -16,6 +16,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from runnerq.cli.shown import Shown
+from runnerq.client.audit import AuditEntry
 from runnerq.client.history import Entry
 from runnerq.client.info import RunInfo
 from runnerq.client.limits import LimitInfo
@@ -304,6 +305,21 @@ def depths_table(stats: Stats) -> Table:
             depth.priority.name.lower(),
             str(depth.count),
             _time_or_nothing(depth.oldest_ready_at),
+        )
+    return table
+
+
+def audit_table(entries: Iterable[AuditEntry]) -> Table:
+    """One line an action."""
+    table = _table("when", "who", "action", "on", "why", "outcome")
+    for entry in entries:
+        table.add_row(
+            clock_text(entry.at),
+            entry.principal,
+            entry.action,
+            entry.run_id or entry.target or "",
+            entry.reason or "",
+            entry.outcome,
         )
     return table
 

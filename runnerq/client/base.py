@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from types import TracebackType
@@ -76,6 +77,16 @@ class Base:
     def storage(self) -> Storage:
         """The open storage, with the client's codecs around its payloads. UsageError while the client is not open."""
         return self._core.storage
+
+    @property
+    def place(self) -> str:
+        """Where it leads, for people: host, port and database, or what storage it was given. Never a password."""
+        return self._core.place
+
+    @property
+    def opened_on(self) -> asyncio.AbstractEventLoop | None:
+        """The event loop on which it is open; None while it is not."""
+        return self._core.opened_on
 
     @property
     def codec(self) -> Codec:

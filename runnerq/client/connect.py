@@ -57,6 +57,13 @@ class _Postgres:
         self._server: EmbeddedPostgres | None = None
         self._storage: Storage | None = None
 
+    @property
+    def place(self) -> str:
+        from runnerq.persistence.postgres.greeting import place_of  # noqa: PLC0415 - as below
+
+        dsn = self._dsn or os.environ.get(DSN_VARIABLE)
+        return place_of(dsn) if dsn else "an embedded Postgres in this folder"
+
     async def open(self) -> Storage:
         # Imported here and not above: asyncpg is most of the time that `import runnerq` would take.
         from runnerq.persistence.postgres import PostgresStorage  # noqa: PLC0415

@@ -8,6 +8,8 @@ Rules
 
 from __future__ import annotations
 
+import msgspec
+
 from runnerq.client.core import Core
 from runnerq.client.readable import check_record, journal_of
 from runnerq.client.reopening import UNDONE
@@ -17,6 +19,9 @@ from runnerq.persistence.protocol import Storage
 from runnerq.persistence.records import NewRun, RunRecord
 from runnerq.workflow.forking import before_answer, forked, open_children
 from runnerq.workflow.reopening import undo_began
+
+ORIGIN = "forked_from"
+"""Among a fork's options: the run and the entry it was made from. Workers pass over what they do not know there."""
 
 
 async def fork_of(record: RunRecord, position: str, core: Core) -> str:
@@ -46,13 +51,24 @@ async def fork_of(record: RunRecord, position: str, core: Core) -> str:
         input=record.input or "[]",
         priority=record.priority,
         metadata=record.metadata,
-        options=record.options,
+        options=_with_origin(record.options, record.id, position),
         rows=forked(rows, renewed, now),
         limit=record.limit,
     )
     children = [_child(found, renewed[child], fork_id, open_[child]) for child, found in originals.items()]
     await core.start([fork, *children])
     return fork_id
+
+
+def origin_of(options: str | None) -> tuple[str, str] | None:
+    """The run that the one with these options is a fork of, and the entry that it begins at; None if it is none."""
+    found = None if options is None else msgspec.json.decode(options).get(ORIGIN)
+    return None if found is None else (found[0], found[1])
+
+
+def _with_origin(options: str | None, run_id: str, position: str) -> str:
+    given = {} if options is None else msgspec.json.decode(options, type=dict[str, msgspec.Raw])
+    return msgspec.json.encode({**given, ORIGIN: [run_id, position]}).decode()
 
 
 async def _child_of(parent: str, run_id: str, storage: Storage) -> RunRecord | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 
@@ -23,6 +23,9 @@ EntryState: TypeAlias = Literal["asked", "answered", "failed", "closed", "interr
 ATTEMPTED = frozenset({"step", "transaction", "undo"})
 COMPOSITES = frozenset({"all", "race"})
 AT_ONCE = frozenset({"publish", "spawn", "patch"})
+# A look-up is a tenth of what msgspec takes to check a Literal: a history may have tens of thousands of entries.
+_KINDS: dict[str, EntryKind] = {kind: kind for kind in get_args(EntryKind)}
+_STATES: dict[str, EntryState] = {state: state for state in get_args(EntryState)}
 OWN: dict[str, EntryKind] = {"started": "started", "cancel": "cancel", "reopened": "reopened"}
 """Rows that are entries of their own and answer no command. A mark is neither: it holds what was asked anew."""
 
@@ -106,7 +109,7 @@ def _asked_entry(asked: Asked, row: Row, generation: int, failures: dict[str, in
     return Entry(
         generation=generation,
         position=asked.position,
-        kind=msgspec.convert(asked.kind, EntryKind),
+        kind=_KINDS.get(asked.kind) or msgspec.convert(asked.kind, EntryKind),
         name=asked.name,
         state="asked",
         attempts=failures.get(asked.position, 0),
@@ -132,7 +135,7 @@ def _settled(entry: Entry, row: Row) -> Entry:
     failed = row.kind == "failed" and row.value is not None and entry.kind not in COMPOSITES
     return msgspec.structs.replace(
         entry,
-        state=msgspec.convert(row.kind, EntryState),
+        state=_STATES.get(row.kind) or msgspec.convert(row.kind, EntryState),
         value=None if failed or row.value is None else msgspec.json.decode(row.value),
         error=read(row.value) if failed and row.value is not None else None,
         attempts=attempts,

@@ -47,7 +47,10 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True):
-    """Some of a listing. ``next`` is the cursor of the rest, None at the end."""
+    """Some of a listing. ``next`` is the cursor of the rest, None at the end.
+
+    A page of runs that is not full, and has a ``next``, ended there because 20,000 runs had been looked at for it.
+    """
 
     items: list[T]
     next: str | None
@@ -74,7 +77,7 @@ def info_of(record: RunRecord) -> RunInfo:
         waiting_for=waiting_for(record),
         parked_at=record.parked_at,
         metadata=_metadata(record.metadata),
-        error=_error(record.error, record.id),
+        error=failure_of(record.error, record.id),
         reason=record.reason,
         cancel_requested=record.cancel_requested,
         limit=record.limit,
@@ -82,13 +85,26 @@ def info_of(record: RunRecord) -> RunInfo:
 
 
 def waiting_for(record: RunRecord) -> str | None:
-    """What the run waits for, in words; None if it waits for nothing."""
-    due = None if record.due_at is None else _time(record.due_at)
+    """What the run waits for, in words, with the time that it is due; None if it waits for nothing."""
+    what = waits_for(record)
+    if what is None or record.due_at is None:
+        return what
+    match record.status:
+        case Status.SCHEDULED | Status.RETRYING:
+            return f"{what}, {_time(record.due_at)}"
+        case Status.WAITING:
+            return f"{what}, {'or ' if _parked_for(record) else ''}{_time(record.due_at)}"
+        case _:
+            return what
+
+
+def waits_for(record: RunRecord) -> str | None:
+    """What the run waits for, in words without a time; None if it waits for nothing."""
     match record.status:
         case Status.SCHEDULED:
-            return f"its time, {due}"
+            return "its time"
         case Status.RETRYING:
-            return f"its next attempt, {due}"
+            return "its next attempt"
         case Status.PENDING:
             if record.kind == "workflow" and not record.version:
                 return f"a worker that registers {record.name!r}: none has so far"
@@ -100,12 +116,13 @@ def waiting_for(record: RunRecord) -> str | None:
         case Status.BLOCKED:
             return "somebody: it is blocked, and its block says why"
         case Status.WAITING:
-            return _parked_for(record, due)
+            return _parked_for(record) or ("its time" if record.due_at is not None else "its children")
         case _:
             return None
 
 
-def _parked_for(record: RunRecord, due: str | None) -> str:
+def _parked_for(record: RunRecord) -> str:
+    """The signals and children that a parked run waits for, as far as it names any."""
     parts = [f"signal {name!r}" for name in record.waiting_signals]
     match record.waiting_children:
         case ():
@@ -114,9 +131,7 @@ def _parked_for(record: RunRecord, due: str | None) -> str:
             parts.append(f"child {child}")
         case children:
             parts.append(f"{len(children)} children")
-    if not parts:
-        return f"its time, {due}" if due is not None else "its children"
-    return " or ".join(parts) + (f", or {due}" if due is not None else "")
+    return " or ".join(parts)
 
 
 def _under(limit: Limit) -> str:
@@ -146,7 +161,8 @@ def _metadata(text: str | None) -> Mapping[str, str]:
         return {}
 
 
-def _error(text: str | None, run_id: str) -> Failure | None:
+def failure_of(text: str | None, run_id: str) -> Failure | None:
+    """What a run failed with; of one that cannot be opened here, that."""
     if text is None:
         return None
     refused = unreadable(text, run_id, "the error")

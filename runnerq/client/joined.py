@@ -47,6 +47,10 @@ class JoinedCore(Core):
 class _Nowhere:
     """Where the storage of no client of its own comes from."""
 
+    @property
+    def place(self) -> str:
+        return "where the transaction is"
+
     async def open(self) -> Never:
         raise UsageError(_ONLY)
 

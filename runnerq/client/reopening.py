@@ -102,15 +102,18 @@ def _dead_letters(where: RunFilter) -> RunFilter:
 
 async def _reopens(core: Core, where: RunFilter, accept: Accept | None) -> AsyncIterator[Reopen]:
     """What opens each run that fits and can be opened again, newest first."""
-    before = None
-    while records := await core.storage.list_runs(where, PAGE, before):
-        before = records[-1].id
-        for record in records:
+    cursor: str | None = None
+    while True:
+        found = await core.storage.list_runs(where, PAGE, cursor)
+        for record in found.runs:
             try:
                 reopen = await reopen_of(record, core.storage, accept)
             except WrongState:
                 continue
             yield reopen
+        cursor = found.next
+        if cursor is None:
+            return
 
 
 async def reopen_of(record: RunRecord, storage: Storage, accept: Accept | None) -> Reopen:

@@ -11,7 +11,7 @@ from runnerq.client.values import Node
 from runnerq.persistence.records import RunFilter
 
 PAGE = 250
-"""Runs that are read at once: with them come their arguments and results, which are not kept."""
+"""Runs that are read at once."""
 
 
 async def tree_of(core: Core, run_id: str) -> Node:
@@ -22,13 +22,15 @@ async def tree_of(core: Core, run_id: str) -> Node:
     top = await core.info(run_id)
     where = RunFilter(root=top.root_id)
     children: defaultdict[str, list[RunInfo]] = defaultdict(list)
-    records = await core.storage.list_runs(where, PAGE, None)
-    while records:
-        for record in records:
+    cursor: str | None = None
+    while True:
+        found = await core.storage.list_runs(where, PAGE, cursor)
+        for record in found.runs:
             if record.parent_id is not None:
                 children[record.parent_id].append(info_of(record))
-        full = len(records) == PAGE
-        records = await core.storage.list_runs(where, PAGE, records[-1].id) if full else []
+        cursor = found.next
+        if cursor is None:
+            break
     for below in children.values():
         below.sort(key=lambda child: (child.created_at, child.id))
     return _node(top, children)

@@ -55,11 +55,13 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stats(msgspec.Struct, frozen=True, kw_only=True):
-    """What was open at ``at``, and the workers that lived. Ended runs are counted by ``aggregate``."""
+    """What was open at ``at``, and the workers that lived. Ended runs are counted by ``aggregate``. ``capped``: more
+    than 250,000 runs were open, and more was ready, delayed or waiting than is counted here."""
 
     at: datetime
     depths: tuple[Depth, ...]
     workers: tuple[WorkerInfo, ...]
+    capped: bool = False
 
     def by_status(self) -> dict[Status, int]:
         """How many open runs there are of each status."""
@@ -75,7 +77,11 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A queue, and how many of its runs are open. ``workers`` is how many living ones serve it."""
+    """A queue, and how many of its runs are open. ``workers`` is how many living ones serve it.
+
+    ``capped``, of all queues or of none: more than 250,000 runs are open, and not all that are ready, delayed or
+    waiting were counted. There may be more of them on this queue, and on queues that are not listed.
+    """
 
     name: str
     paused_at: datetime | None
@@ -86,6 +92,7 @@ class QueueInfo(msgspec.Struct, frozen=True, kw_only=True):
     blocked: int
     oldest_ready_at: datetime | None
     workers: int
+    capped: bool
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,6 +125,7 @@ def stats_of(record: records.Stats) -> Stats:
         at=record.at,
         depths=tuple(_depth_of(depth) for depth in record.depths),
         workers=tuple(worker_of(worker) for worker in record.workers),
+        capped=record.capped,
     )
 
 
@@ -166,6 +174,7 @@ def queue_of(record: records.QueueRecord) -> QueueInfo:
         blocked=record.blocked,
         oldest_ready_at=record.oldest_ready_at,
         workers=record.workers,
+        capped=record.capped,
     )
 
 

@@ -40,6 +40,7 @@ def upkeep(storage: Storage, settings: Settings, definitions: Sequence[Definitio
         Adopter(storage, definitions=definitions, interval=poll, timers=timers),
         Reliever(storage, timers=timers),
         Ticker(storage, interval=poll, timers=timers),
+        Tallier(storage, timers=timers),
         Purger(storage, interval=poll, timers=timers, batch=retention.batch if retention else PURGE_BATCH),
     ]
     if retention is not None:
@@ -151,6 +152,21 @@ class Reliever:
         relieved = await self._storage.relieve(self._after, self._batch)
         self._after = relieved.next
         return relieved.mended > 0 and relieved.next is not None
+
+
+class Tallier:
+    """Counts what happened into its minutes, for charts."""
+
+    def __init__(self, storage: Runs, *, timers: Timers, interval: float = 10.0) -> None:
+        self._timers = timers
+        self._storage = storage
+        self._interval = interval
+
+    async def run(self) -> None:
+        await every(self._interval, "counting what happened", self._look, self._timers)
+
+    async def _look(self) -> bool:
+        return await self._storage.tally()
 
 
 class Purger:

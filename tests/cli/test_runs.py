@@ -130,6 +130,20 @@ def test_lists_are_filtered_and_paged(runnerq: Call, answer: Answer) -> None:
     assert f"--cursor {ids[1]}" in table.stderr
 
 
+def test_runs_are_found_by_id_version_roots_error_and_end(worker: Worker, runnerq: Call, answer: Answer) -> None:
+    def found(*options: str) -> list[str]:
+        return [run["id"] for run in answer("list", *options, "-o", "json")["items"]]
+
+    failed = runnerq("start", "failing", "--wait=60s").stderr.split()[1]
+    open_ = runnerq("start", "sought", "--key", "sought").stdout.strip()
+    assert found("--id", open_[:20]) == [open_]
+    assert found("--id", open_.replace("-", ""), "--roots") == [open_]
+    assert found("--workflow", "sought", "--version", "7") == []
+    assert failed in found("--error", "BOOM", "--ended-since", "1h")
+    assert found("--error", "no such words") == []
+    assert found("--id", failed, "--ended-until", "1h") == []
+
+
 def test_a_cancel_ends_a_run_that_never_started_and_a_second_changes_nothing(runnerq: Call) -> None:
     run_id = runnerq("start", "nobody_serves_this").stdout.strip()
     assert "asked" in runnerq("cancel", run_id, "--reason", "no more").stderr
@@ -158,6 +172,9 @@ def test_an_unknown_run_is_exit_code_3_in_one_line(runnerq: Call, command: tuple
         (("start", "x", "--key", ""), "--key is empty"),
         (("start", "x", "--wait", "[1]"), "put --wait last"),
         (("list", "--metadata", "nothing"), "NAME=VALUE"),
+        (("list", "--id", "order-1"), "order-1"),
+        (("list", "--error", ""), "characters"),
+        (("list", "--version", "-1"), "-1"),
         (("list", "--status", "exploded"), "exploded"),
         (("list", "--limit", "0"), "0"),
     ],

@@ -14,6 +14,7 @@ import pytest
 from click.testing import Result
 
 from runnerq.ids import new_run_id
+from runnerq.persistence.postgres import reads
 from tests.cli.conftest import ROOT
 
 Call = Callable[..., Result]
@@ -120,6 +121,16 @@ class TestFleet:
         assert "slow" in runnerq("queue", "list").stdout
         assert "resumed 'slow'" in runnerq("queue", "resume", "slow").stderr
         assert "is not paused" in runnerq("queue", "resume", "slow").stderr
+
+    def test_where_not_all_that_is_open_was_counted_it_is_said(
+        self, started: Started, runnerq: Call, answer: Answer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(reads, "MOST_COUNTED", 1)
+        for _ in range(2):
+            started("--queue", "crowded")
+        assert {each["capped"] for each in answer("queue", "list", "-o", "json")} == {True}
+        for command in (("queue", "list"), ("stats",)):
+            assert "more runs are open than were counted" in runnerq(*command).stderr
 
     def test_workers_and_what_they_serve_are_listed(self, worker: Worker, runnerq: Call, answer: Answer) -> None:
         living = [each for each in answer("workers", "list", "-o", "json") if each["alive"]]

@@ -194,3 +194,12 @@ def test_importing_runnerq_loads_no_database_driver() -> None:
     root = Path(__file__).parents[2]
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root)
     assert done.stdout == "set()\n"
+
+
+def test_where_it_leads_is_said_without_a_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RUNNERQ_DSN", raising=False)
+    assert connect("postgresql://ada:s3cret@db.example:6432/shop").place == "db.example:6432/shop"
+    assert connect().place == "an embedded Postgres in this folder"
+    monkeypatch.setenv("RUNNERQ_DSN", "postgresql://localhost/other")
+    assert connect().place == "localhost/other"
+    assert Client(MemoryStorage()).place == "MemoryStorage"

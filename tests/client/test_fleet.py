@@ -10,7 +10,7 @@ from runnerq.client.values import Node
 from runnerq.errors import ConfigurationError, RunNotFound
 from runnerq.ids import new_run_id
 from runnerq.persistence.memory import MemoryStorage
-from runnerq.persistence.records import NewRun, Priority, RunFilter, RunRecord, Status
+from runnerq.persistence.records import LOOK, Found, NewRun, Priority, RunFilter, RunRecord, Status
 from tests.client.shop import ORDER, Player, checkout, mail, resize
 
 
@@ -59,9 +59,11 @@ class Counting(MemoryStorage):
 
     listed = 0
 
-    async def list_runs(self, where: RunFilter, limit: int, before: str | None) -> list[RunRecord]:
+    async def list_runs(
+        self, where: RunFilter, limit: int, cursor: str | None = None, *, oldest: bool = False, look: int = LOOK
+    ) -> Found:
         self.listed += 1
-        return await super().list_runs(where, limit, before)
+        return await super().list_runs(where, limit, cursor, oldest=oldest, look=look)
 
 
 class TestTree:

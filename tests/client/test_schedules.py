@@ -205,7 +205,7 @@ class TestPut:
         clock.advance(timedelta(minutes=8.5))
         await tick(client)
         assert (await known(client, "often")).next_at == START + timedelta(minutes=14)
-        assert found.words() == "Every 0:07:00"
+        assert found.words() == "Every 7 min"
 
     async def test_a_paused_one_stays_so_when_it_is_edited(self, client: Client) -> None:
         await client.schedules.put(hourly())

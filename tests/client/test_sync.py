@@ -30,8 +30,8 @@ def client(served: str) -> Iterator[SyncClient]:
 
 # --- the same verbs ---------------------------------------------------------------------------------------------------
 
-FOR_WORKERS = {"storage", "codec"}
-"""What a worker asks a client for. It needs a client of its own event loop."""
+FOR_WORKERS = {"storage", "codec", "opened_on", "place"}
+"""What a worker or a console asks a client for. They need a client of their own event loop."""
 HOW_IT_IS_MADE = {"of"}
 LIFE = {"open", "close"}
 
@@ -109,6 +109,9 @@ def verbs_of_the_client(client: SyncClient) -> dict[str, Callable[[], bool]]:
         "list": lambda: len(client.list(limit=2).items) == 2,
         "count": lambda: client.count(RunFilter(workflow="telling")) >= 1,
         "aggregate": lambda: bool(client.aggregate("status").groups),
+        "failures": lambda: client.failures().groups[0].workflow == "explode",
+        "activity": lambda: len(client.activity(datetime.now(UTC), tomorrow, span=86_400)) == 2,
+        "activity_by_workflow": lambda: client.activity_by_workflow(tomorrow, tomorrow) == [],
         "tree": lambda: client.tree(told.id).id == told.id,
         "stats": lambda: len(client.stats().workers) == 1,
         "events": lambda: isinstance(next(client.events(cursor_of(client))).kind, str),
@@ -159,7 +162,7 @@ def test_every_verb_of_a_handle_is_carried_out(client: SyncClient) -> None:
 
 
 def test_every_verb_of_a_namespace_is_carried_out(client: SyncClient) -> None:
-    queues, limits, schedules = client.queues, client.limits, client.schedules
+    queues, limits, schedules, audit = client.queues, client.limits, client.schedules, client.audit
     hourly = Schedule("hourly", mail, ("me",), every=timedelta(hours=1), options={"queue": "unserved"})
     an_hour_ago = datetime.now(UTC) - timedelta(hours=1)
     verbs: dict[str, dict[str, Callable[[], object]]] = {
@@ -167,6 +170,10 @@ def test_every_verb_of_a_namespace_is_carried_out(client: SyncClient) -> None:
             "pause": lambda: queues.pause("some"),
             "list": lambda: "some" in {queue.name for queue in queues.list()},
             "resume": lambda: queues.resume("some"),
+        },
+        "audit": {
+            "record": lambda: audit.record("ann", "pause", target="queue some"),
+            "list": lambda: [entry.principal for entry in audit.list().items] == ["ann"],
         },
         "limits": {
             "set": lambda: limits.set("stripe", concurrency=3) is None,

@@ -96,11 +96,18 @@ READING_FAULTS = (
         "read_depths.sql",
         (
             (
-                "count(*) filter (where state = 'pending' and due_at is null)",
-                "count(*) filter (where state = 'pending')",
+                "sum(how_many) filter (where state = 'pending' and not is_due)",
+                "sum(how_many) filter (where state = 'pending')",
             ),
         ),
         f"{_SUITE}::TestStats",
+    ),
+    _fault(
+        "capped-unsaid",
+        "queues that were not all counted do not say so",
+        "read_queues.sql",
+        (("limit $1::integer + 1", "limit $1::integer"),),
+        "tests/persistence/postgres/test_surveying.py::TestCapped",
     ),
     _fault(
         "head-start-counted",

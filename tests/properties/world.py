@@ -279,9 +279,10 @@ class World:
             root = await self.storage.run(self.root)
             if root is None or not root.status.ended:
                 continue
-            runs = await self.storage.list_runs(RunFilter(root=self.root), 1000, None)
-            if all(run.status.ended for run in runs):
-                return runs
+            listed = (await self.storage.list_runs(RunFilter(root=self.root), 1000)).runs
+            if all(run.status.ended for run in listed):
+                whole = [await self.storage.run(run.id) for run in listed]
+                return [run for run in whole if run is not None]
 
     async def _left(self, runs: Sequence[RunRecord], seconds: float) -> Played:
         journals = []

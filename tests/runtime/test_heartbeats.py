@@ -168,7 +168,7 @@ async def test_what_was_said_before_a_timeout_is_there_after_it(stage: Stage) ->
     seen: list[Any] = []
     late = threading.Event()
 
-    @activity(retry=AT_ONCE_AGAIN, timeout=0.05)
+    @activity(retry=AT_ONCE_AGAIN, timeout=0.5)
     def stuck() -> str:
         now = current()
         seen.append(now.heartbeat_details)

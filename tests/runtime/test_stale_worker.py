@@ -46,7 +46,7 @@ async def test_a_stale_worker_that_decides_a_race_cancels_no_child_of_the_new_ow
         # Its first beat must not come after the run was taken: it would hear of it.
         heart = worker._shift.heart
         await soon(lambda: heart.good_beats)
-        [child] = await memory.storage.list_runs(RunFilter(parent=run.id), 10, None)
+        [child] = (await memory.storage.list_runs(RunFilter(parent=run.id), 10)).runs
         await _take_away(memory.storage)
         step.open()
         await asyncio.wait_for(lost.wait(), SOON)

@@ -292,6 +292,8 @@ async def test_a_schedule_whose_arguments_are_sealed_is_left_to_a_worker_that_ca
     assert "the input of schedule 'a'" in caplog.text
     async with ticking(keyed):
         await asyncio.sleep(1)
-    [run] = await keyed.list_runs(RunFilter(), 10, None)
+    [listed] = (await keyed.list_runs(RunFilter(), 10)).runs
+    run = await keyed.run(listed.id)
+    assert run is not None
     assert run.input == row.input
     assert await keyed.schedule("a") != await storage.schedule("a")

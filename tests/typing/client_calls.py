@@ -95,6 +95,11 @@ async def steering(client: rq.Client, run: rq.Handle[Shipment]) -> None:
 async def looking(client: rq.Client) -> None:
     assert_type(await client.count(rq.RunFilter(status=rq.Status.FAILED), cap=5), int)
     assert_type((await client.aggregate("status")).groups, tuple[rq.Group, ...])
+    assert_type((await client.failures()).groups, tuple[rq.FailureGroup, ...])
+    now = datetime.now(UTC)
+    assert_type(await client.activity(now, now, workflow="mail", span=timedelta(hours=1)), list[rq.Throughput])
+    assert_type((await client.audit.list(run_id="id")).items, list[rq.AuditEntry])
+    assert_type((await client.list(oldest=True)).next, str | None)
     assert_type((await client.tree("id")).children, tuple[rq.Node, ...])
     assert_type((await client.tree("id")).info, rq.RunInfo)
     stats = await client.stats()

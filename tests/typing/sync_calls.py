@@ -77,6 +77,8 @@ def steering(client: rq.SyncClient) -> None:
     assert_type(client.list(rq.RunFilter(status="waiting"), limit=5).items, list[rq.RunInfo])
     assert_type(client.count(rq.RunFilter(status=rq.Status.FAILED), cap=5), int)
     assert_type(client.aggregate("status"), rq.Aggregate)
+    assert_type(client.failures(), rq.Failures)
+    assert_type(client.audit.list(action="retry").items, list[rq.AuditEntry])
     assert_type(client.tree("id"), rq.Node)
     assert_type(client.stats(), rq.Stats)
     assert_type(client.events(after="a cursor"), Iterator[rq.Event])

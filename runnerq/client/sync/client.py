@@ -12,7 +12,7 @@ from runnerq.client.connect import connect
 from runnerq.client.reopening import Accept
 from runnerq.client.sync.delegation import Blocking, blocking, told_as
 from runnerq.client.sync.loops import Closed, LentLoop, Loop, OwnLoop
-from runnerq.client.sync.namespaces import SyncLimits, SyncQueues, SyncSchedules
+from runnerq.client.sync.namespaces import SyncAudit, SyncLimits, SyncQueues, SyncSchedules
 from runnerq.client.sync.starts import SyncStarts
 from runnerq.client.values import Event
 from runnerq.errors import UsageError
@@ -141,6 +141,9 @@ class SyncClient(SyncStarts):
     list = blocking(Client.list)
     count = blocking(Client.count)
     aggregate = blocking(Client.aggregate)
+    failures = blocking(Client.failures)
+    activity = blocking(Client.activity)
+    activity_by_workflow = blocking(Client.activity_by_workflow)
     tree = blocking(Client.tree)
     stats = blocking(Client.stats)
 
@@ -173,3 +176,8 @@ class SyncClient(SyncStarts):
     def limits(self) -> SyncLimits:
         """How many runs are held at once, and admitted in a span of time: ``set``, ``list``, ``get``, ``delete``."""
         return SyncLimits(self._asked.limits, self._loop)
+
+    @property
+    def audit(self) -> SyncAudit:
+        """What people did through a console, an API or a command line: ``record``, ``list``."""
+        return SyncAudit(self._asked.audit, self._loop)

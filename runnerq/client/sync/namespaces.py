@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from runnerq.client.audit import Audit
 from runnerq.client.limits import Limits
 from runnerq.client.queues import Queues
 from runnerq.client.schedules import Schedules
@@ -48,3 +49,12 @@ class SyncLimits(Blocking[Limits]):
     list = blocking(Limits.list)
     get = blocking(Limits.get)
     delete = blocking(Limits.delete)
+
+
+class SyncAudit(Blocking[Audit]):
+    """What people did, for code without an event loop."""
+
+    __slots__ = ()
+
+    record = blocking(Audit.record)
+    list = blocking(Audit.list)

@@ -10,11 +10,14 @@ import msgspec
 from runnerq.persistence.coded import places
 from runnerq.persistence.records import (
     Attempt,
+    AuditRecord,
     BlockRecord,
     Claim,
     Claimed,
     End,
     Event,
+    Failures,
+    Found,
     Inbox,
     Journal,
     Mail,
@@ -96,6 +99,19 @@ class Opening:
             result=self._opened(record.result, places.result_of(record.id)),
             error=self._opened(record.error, places.error_of(record.id)),
         )
+
+    def found(self, found: Found) -> Found:
+        return _with(found, runs=tuple(self.records(found.runs)))
+
+    def failures(self, failures: Failures) -> Failures:
+        groups = (
+            _with(group, error=self._opened(group.error, places.error_of(group.sample_id))) for group in failures.groups
+        )
+        return _with(failures, groups=tuple(groups))
+
+    def audit(self, record: AuditRecord) -> AuditRecord:
+        entry = record.entry
+        return _with(record, entry=_with(entry, request=self._opened(entry.request, places.audit_of(entry.id))))
 
     def journal(self, journal: Journal) -> Journal:
         return _with(

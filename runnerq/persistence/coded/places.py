@@ -51,3 +51,7 @@ def block_of(run_id: str) -> str:
 
 def schedule_of(name: str) -> str:
     return f"schedule {name}"
+
+
+def audit_of(entry_id: str) -> str:
+    return f"request of {entry_id}"

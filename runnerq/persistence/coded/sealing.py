@@ -18,6 +18,7 @@ from runnerq.persistence.records import (
     Firing,
     Going,
     Move,
+    NewAudit,
     NewRun,
     NewSignal,
     Park,
@@ -91,6 +92,9 @@ class Sealing:
 
     def schedule(self, row: ScheduleRow) -> ScheduleRow:
         return _with(row, input=self._chain.seal(row.input, places.schedule_of(row.name)))
+
+    def audit(self, entry: NewAudit) -> NewAudit:
+        return _with(entry, request=self._sealed(entry.request, places.audit_of(entry.id)))
 
     def details(self, details: Iterable[Details]) -> list[Details]:
         """Those that can be sealed: one that cannot is left out, and must not cost the worker its lease."""

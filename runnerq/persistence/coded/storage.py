@@ -16,17 +16,23 @@ from runnerq.persistence.coded.opening import Opening
 from runnerq.persistence.coded.sealing import Sealing
 from runnerq.persistence.protocol import Heart, Joined, Storage, Work
 from runnerq.persistence.records import (
+    LOOK,
     Ask,
+    AuditFilter,
+    AuditRecord,
     BlockRecord,
     Claim,
     ClaimRequest,
     Details,
+    Failures,
     Fired,
     Firing,
+    Found,
     Inbox,
     Journal,
     Load,
     Mail,
+    NewAudit,
     NewRun,
     NewSignal,
     Outcome,
@@ -45,10 +51,11 @@ from runnerq.persistence.records import (
 from runnerq.serialization.sealing import Chain
 
 CARRIES_NONE = frozenset({
-    "adopt", "aggregate", "by_key", "cancel", "close", "count_runs", "definitions", "delete", "delete_limit",
-    "delete_schedule", "due_schedules", "give_back", "limits", "now", "open", "pause", "pause_schedule", "purge",
-    "queues", "reap", "register", "release", "relieve", "reschedule", "resume", "resume_schedule", "retain", "run_now",
-    "set_limit", "set_priority", "stats", "subscribe", "sweep", "terminate", "unblock", "wake_due", "workers",
+    "activity", "adopt", "aggregate", "by_key", "cancel", "close", "count_runs", "definitions", "delete",
+    "delete_limit", "delete_schedule", "due_schedules", "give_back", "limits", "now", "open", "pause", "pause_schedule",
+    "purge", "queues", "reap", "register", "release", "relieve", "reschedule", "resume", "resume_schedule", "retain",
+    "run_now", "set_limit", "set_priority", "stats", "subscribe", "sweep", "tally", "terminate", "unblock", "wake_due",
+    "workers",
 })  # fmt: skip
 
 
@@ -150,14 +157,27 @@ class CodedStorage:
     async def mailbox(self, run_id: str) -> list[Mail]:
         return list(self._opening.mails(await self._storage.mailbox(run_id)))
 
-    async def list_runs(self, where: RunFilter, limit: int, before: str | None) -> list[RunRecord]:
-        return self._opening.records(await self._storage.list_runs(where, limit, before))
+    async def list_runs(
+        self, where: RunFilter, limit: int, cursor: str | None = None, *, oldest: bool = False, look: int = LOOK
+    ) -> Found:
+        return self._opening.found(await self._storage.list_runs(where, limit, cursor, oldest=oldest, look=look))
+
+    async def failures(self, where: RunFilter, cap: int) -> Failures:
+        return self._opening.failures(await self._storage.failures(where, cap))
 
     async def open_runs(self, names: Sequence[str], limit: int, after: str | None) -> list[RunRecord]:
         return self._opening.records(await self._storage.open_runs(names, limit, after))
 
     async def events(self, after: str | None, limit: int) -> Tail:
         return self._opening.tail(await self._storage.events(after, limit))
+
+    # --- what people did ----------------------------------------------------------------------------------------------
+
+    async def write_audit(self, entries: Sequence[NewAudit]) -> None:
+        await self._storage.write_audit([self._sealing.audit(entry) for entry in entries])
+
+    async def read_audit(self, where: AuditFilter, limit: int, before: str | None = None) -> list[AuditRecord]:
+        return [self._opening.audit(record) for record in await self._storage.read_audit(where, limit, before)]
 
 
 class CodedHeart:

@@ -19,6 +19,7 @@ from runnerq.persistence.memory.wakeups import Heard
 from runnerq.persistence.records import (
     HEAD_START,
     Attempt,
+    AuditRecord,
     BlockRecord,
     Definition,
     Event,
@@ -137,6 +138,7 @@ class Book:
     admitted: int = 0
     schedules: dict[str, ScheduleRecord] = field(default_factory=dict)
     doomed: dict[str, datetime] = field(default_factory=dict)
+    audit: dict[str, AuditRecord] = field(default_factory=dict)
     swept_to: str = ""
     retained_to: str = ""
     last_mail: int = 0

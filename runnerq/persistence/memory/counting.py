@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from runnerq.persistence.memory import reading
+from runnerq.persistence.memory import finding, reading
 from runnerq.persistence.memory.book import Book, Open, Worker
 from runnerq.persistence.records import (
     HEAD_START,
@@ -31,12 +31,12 @@ from runnerq.persistence.records import (
 _REMEMBERED = timedelta(days=1)
 
 
-def aggregate(book: Book, where: RunFilter, by: GroupBy, cap: int) -> Aggregate:
-    """The newest ``cap`` runs that fit, counted by a value."""
-    found = reading.list_runs(book, where, cap + 1, None)
-    counted = Counter(_value(record, by) for record in found[:cap])
+def aggregate(book: Book, where: RunFilter, by: GroupBy, cap: int, look: int | None) -> Aggregate:
+    """The newest runs that fit, counted by a value."""
+    found, capped = finding.newest(book, where, cap, look)
+    counted = Counter(_value(reading.record(book, run_id), by) for run_id in found)
     groups = (Group(value=value, count=count) for value, count in counted.items())
-    return Aggregate(groups=in_order(groups, by), capped=len(found) > cap)
+    return Aggregate(groups=in_order(groups, by), capped=capped)
 
 
 def _value(record: RunRecord, by: GroupBy) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import datetime
 from itertools import islice
 
@@ -18,7 +17,6 @@ from runnerq.persistence.records import (
     Journal,
     Mail,
     Outcome,
-    RunFilter,
     RunRecord,
 )
 from runnerq.workflow.journal import Row
@@ -180,41 +178,8 @@ def record(book: Book, run_id: str) -> RunRecord:
     )
 
 
-def list_runs(book: Book, where: RunFilter, limit: int, before: str | None) -> list[RunRecord]:
-    """Newest first."""
-    found: list[RunRecord] = []
-    for run_id in sorted(book.runs, reverse=True):
-        if len(found) == limit:
-            break
-        if (before is None or run_id < before) and _matches(book, run_id, where):
-            found.append(record(book, run_id))
-    return found
-
-
 def open_runs(book: Book, names: frozenset[str], limit: int, after: str | None) -> list[RunRecord]:
     """Workflow runs of these names, oldest first."""
     news = (book.runs[run_id].new for run_id in sorted(book.open) if after is None or run_id > after)
     wanted = (new.id for new in news if new.kind == "workflow" and new.name in names)
     return [record(book, run_id) for run_id in islice(wanted, limit)]
-
-
-def _matches(book: Book, run_id: str, where: RunFilter) -> bool:
-    run = book.runs[run_id]
-    new = run.new
-    statuses = (where.status,) if isinstance(where.status, str) else where.status
-    return (
-        (statuses is None or book.shown(run_id) in statuses)
-        and (where.workflow is None or new.name == where.workflow)
-        and (where.queue is None or new.queue == where.queue)
-        and (where.key_prefix is None or (new.key is not None and new.key.startswith(where.key_prefix)))
-        and (where.metadata is None or _has(new.metadata, where.metadata))
-        and (where.parent is None or new.parent_id == where.parent)
-        and (where.root is None or run.root_id == where.root)
-        and (where.since is None or run.created_at >= where.since)
-        and (where.until is None or run.created_at < where.until)
-    )
-
-
-def _has(metadata: str | None, pairs: Mapping[str, str]) -> bool:
-    values = json.loads(metadata) if metadata is not None else None
-    return isinstance(values, dict) and all(values.get(name) == value for name, value in pairs.items())

@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from runnerq.persistence.memory import counting, deleting, reading, reopening, sending, starting, upkeep, verbs
+from runnerq.persistence.memory import (
+    charting,
+    counting,
+    deleting,
+    finding,
+    reading,
+    reopening,
+    sending,
+    starting,
+    upkeep,
+    verbs,
+)
+from runnerq.persistence.memory.auditing import Audits
 from runnerq.persistence.memory.book import Worker
 from runnerq.persistence.memory.checks import check_names, check_row, check_run, check_signal, check_turn
 from runnerq.persistence.memory.core import Core
@@ -14,14 +26,19 @@ from runnerq.persistence.memory.scheduling import Schedules
 from runnerq.persistence.memory.transactions import Transactions
 from runnerq.persistence.memory.turns import write
 from runnerq.persistence.records import (
+    LOOK,
+    Activity,
     Aggregate,
     Ask,
     BlockRecord,
     Changed,
     Claim,
     ClaimRequest,
+    Counted,
     Definition,
     Details,
+    Failures,
+    Found,
     GroupBy,
     Inbox,
     Journal,
@@ -52,7 +69,7 @@ from runnerq.persistence.records import (
 _NO_LOAD = Load()
 
 
-class MemoryStorage(Transactions, Schedules, Limits, Core):
+class MemoryStorage(Transactions, Schedules, Limits, Audits, Core):
     """A ``Storage`` that forgets everything with the process; its time is the given clock's.
 
     May be used from several threads and event loops: no method waits while it holds the lock.
@@ -174,6 +191,10 @@ class MemoryStorage(Transactions, Schedules, Limits, Core):
         with self.writing() as (book, now):
             return upkeep.sweep(book, limit, now)
 
+    async def tally(self) -> bool:
+        """What is asked of ``activity`` is counted when it is asked."""
+        return False
+
     async def unblock(self, build: str, served: Sequence[str], limit: int) -> int:
         with self.writing() as (book, now):
             return upkeep.unblock(book, build, frozenset(served), limit, now)
@@ -219,9 +240,11 @@ class MemoryStorage(Transactions, Schedules, Limits, Core):
         with self._reading() as (book, _):
             return list(reading.signals(book, run_id)) if run_id in book.boxes else []
 
-    async def list_runs(self, where: RunFilter, limit: int, before: str | None) -> list[RunRecord]:
+    async def list_runs(
+        self, where: RunFilter, limit: int, cursor: str | None = None, *, oldest: bool = False, look: int = LOOK
+    ) -> Found:
         with self._reading() as (book, _):
-            return reading.list_runs(book, where, limit, before)
+            return finding.list_runs(book, where, limit, cursor, look, oldest=oldest)
 
     async def open_runs(self, names: Sequence[str], limit: int, after: str | None) -> list[RunRecord]:
         with self._reading() as (book, _):
@@ -231,13 +254,23 @@ class MemoryStorage(Transactions, Schedules, Limits, Core):
         with self._reading() as (book, now):
             return counting.definitions(book, name, now)
 
-    async def count_runs(self, where: RunFilter, cap: int) -> int:
+    async def count_runs(self, where: RunFilter, cap: int, look: int | None = None) -> Counted:
         with self._reading() as (book, _):
-            return len(reading.list_runs(book, where, cap, None))
+            return finding.count_runs(book, where, cap, look)
 
-    async def aggregate(self, where: RunFilter, by: GroupBy, cap: int) -> Aggregate:
+    async def aggregate(self, where: RunFilter, by: GroupBy, cap: int, look: int | None = None) -> Aggregate:
         with self._reading() as (book, _):
-            return counting.aggregate(book, where, by, cap)
+            return counting.aggregate(book, where, by, cap, look)
+
+    async def failures(self, where: RunFilter, cap: int) -> Failures:
+        with self._reading() as (book, _):
+            return charting.failures(book, where, cap)
+
+    async def activity(
+        self, since: datetime, until: datetime, span: int, names: Sequence[str] | None = None
+    ) -> list[Activity]:
+        with self._reading() as (book, _):
+            return charting.activity(book, since, until, span, names)
 
     async def stats(self) -> Stats:
         with self._reading() as (book, now):

@@ -58,6 +58,7 @@ _PAUSE, _LONGEST_PAUSE = 0.05, 0.5
 """Seconds between two tries to get a lock that somebody holds."""
 
 _HARMLESS_TO_LOSE = {"synchronous_commit": "off"}
+_NOT_COMPILED = {"jit": "off"}
 _DURABLE_CONNECTIONS = 4
 _TURN_CONNECTIONS = 2
 _PROMPT_CONNECTIONS = 4
@@ -119,7 +120,7 @@ class Connections:
         self._upkeep = self._pool(_UPKEEP_CONNECTIONS, PROMPT_TIMEOUT, STEADY_PLANS) if self._pooled else self._prompt
         self._quick = self._pool(_QUICK_CONNECTIONS, PROMPT_TIMEOUT, STEADY_PLANS | _HARMLESS_TO_LOSE)
         self._turns = self._pool(_TURN_CONNECTIONS, PROMPT_TIMEOUT)
-        self._fresh = Pool(lambda: self._nameless({}, COMMAND_TIMEOUT), _FRESH_CONNECTIONS)
+        self._fresh = Pool(self._planned_anew, _FRESH_CONNECTIONS)
         self._transactions = Pool(self._whole, _TRANSACTION_CONNECTIONS)
 
     async def close(self) -> None:
@@ -270,6 +271,12 @@ class Connections:
     async def _whole(self) -> Connection:
         kept = 0 if self._pooled else _KEPT_STATEMENTS
         return await call(self._dsn, {}, command_timeout=None, kept_statements=kept)
+
+    async def _planned_anew(self) -> Lent:
+        """What is asked once is not worth compiling: that takes longer than the answer."""
+        if self._pooled:
+            return await self._nameless(_NOT_COMPILED, COMMAND_TIMEOUT)
+        return Nameless(await call(self._dsn, _NOT_COMPILED, command_timeout=COMMAND_TIMEOUT))
 
     async def _nameless(self, settings: Mapping[str, str], command_timeout: float) -> Lent:
         return Nameless(await call(self._dsn, {}, command_timeout=command_timeout), settings)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-
-import msgspec
 
 from runnerq.persistence.postgres import rows, tail
 from runnerq.persistence.postgres.core import Core
 from runnerq.persistence.postgres.lending import Record
+from runnerq.persistence.postgres.sought import sought
 from runnerq.persistence.records import (
+    LOOK,
+    MOST_GROUPS,
+    Activity,
     Aggregate,
     BlockRecord,
+    Counted,
     Definition,
     Event,
+    Failures,
+    Found,
     Group,
     GroupBy,
     Journal,
@@ -25,21 +29,16 @@ from runnerq.persistence.records import (
     RunFilter,
     RunRecord,
     Stats,
-    Status,
     Tail,
     WorkerRecord,
+    failed_ones,
     in_order,
 )
 
-_STORED = {
-    "pending": "pending",
-    "scheduled": "pending",
-    "retrying": "pending",
-    "running": "running",
-    "waiting": "waiting",
-    "blocked": "blocked",
-}
-_UNWELL = frozenset({"failed", "dead_letter", "cancelled"})
+ALL_NAMES = ""
+"""The name under which all runs together are counted: no run has it."""
+MOST_COUNTED = 250_000
+"""Open runs that are counted at most, but for running and blocked ones, which all are: a quarter of a second's work."""
 
 
 class Queries(Core):
@@ -81,17 +80,42 @@ class Queries(Core):
             for record in await self._read("read_mailbox", run_id)
         ]
 
-    async def list_runs(self, where: RunFilter, limit: int, before: str | None) -> list[RunRecord]:
-        return [rows.run(record) for record in await self._find("list_runs", limit, before, where)]
+    async def list_runs(
+        self, where: RunFilter, limit: int, cursor: str | None = None, *, oldest: bool = False, look: int = LOOK
+    ) -> Found:
+        wanted = sought(where)
+        if wanted.statuses == []:
+            return Found(runs=())
+        statement = f"list_runs_{wanted.way}_turned" if oldest else f"list_runs_{wanted.way}"
+        records = await self._fresh(statement, limit, cursor, *wanted.arguments(look))
+        found = tuple(rows.run(record) for record in records if record["id"] is not None)
+        shown = found[:limit]
+        return Found(runs=shown, next=shown[-1].id if len(found) > limit else records[0]["stop"])
 
-    async def count_runs(self, where: RunFilter, cap: int) -> int:
-        counted = await self._find("aggregate_runs", cap, None, where, None)
-        return sum(record["how_many"] for record in counted)
+    async def count_runs(self, where: RunFilter, cap: int, look: int | None = None) -> Counted:
+        if where == RunFilter(status=where.status) and (wanted := sought(where)).way == "unwell":
+            [record] = await self._read("count_unwell", wanted.statuses, cap + 1)
+            return Counted(count=min(record["how_many"], cap), capped=record["how_many"] > cap)
+        counted, capped = await self._aggregate(where, None, cap, look)
+        return Counted(count=sum(record["how_many"] for record in counted), capped=capped)
 
-    async def aggregate(self, where: RunFilter, by: GroupBy, cap: int) -> Aggregate:
-        counted = await self._find("aggregate_runs", cap, None, where, by)
+    async def aggregate(self, where: RunFilter, by: GroupBy, cap: int, look: int | None = None) -> Aggregate:
+        counted, capped = await self._aggregate(where, by, cap, look)
         groups = [Group(value=record["value"], count=record["how_many"]) for record in counted]
-        return Aggregate(groups=in_order(groups, by), capped=any(record["capped"] for record in counted))
+        return Aggregate(groups=in_order(groups, by), capped=capped)
+
+    async def failures(self, where: RunFilter, cap: int) -> Failures:
+        counted, capped = await self._aggregate(failed_ones(where), "failure", cap, LOOK)
+        largest = sorted(counted, key=lambda record: (-record["how_many"], record["sample"]))[:MOST_GROUPS]
+        samples = {each.run_id: each for each in await self.outcomes([record["sample"] for record in largest])}
+        groups = tuple(rows.failure_group(record, samples.get(record["sample"])) for record in largest)
+        return Failures(groups=groups, capped=capped or len(counted) > MOST_GROUPS)
+
+    async def activity(
+        self, since: datetime, until: datetime, span: int, names: Sequence[str] | None = None
+    ) -> list[Activity]:
+        whose = [ALL_NAMES] if names is None else list(names) or None
+        return [rows.activity(record) for record in await self._fresh("read_activity", since, until, span, whose)]
 
     async def open_runs(self, names: Sequence[str], limit: int, after: str | None) -> list[RunRecord]:
         return [rows.run(record) for record in await self._read("read_open_runs", list(names), limit, after)]
@@ -100,15 +124,16 @@ class Queries(Core):
         return [rows.definition(record) for record in await self._read("read_definitions", name)]
 
     async def stats(self) -> Stats:
-        counted = await self._fresh("read_depths")
+        counted = await self._fresh("read_depths", MOST_COUNTED)
         return Stats(
             at=counted[0]["now"],
             depths=tuple(rows.depth(record) for record in counted if record["status"] is not None),
             workers=tuple(worker for worker in await self.workers() if worker.alive),
+            capped=counted[0]["capped"],
         )
 
     async def queues(self) -> list[QueueRecord]:
-        return [rows.queue(record) for record in await self._fresh("read_queues")]
+        return [rows.queue(record) for record in await self._fresh("read_queues", MOST_COUNTED)]
 
     async def workers(self) -> list[WorkerRecord]:
         return [rows.worker(record) for record in await self._read("read_workers")]
@@ -153,64 +178,18 @@ class Queries(Core):
             place.id,
         )
 
-    async def _find(
-        self, statement: str, limit: int, before: str | None, where: RunFilter, *more: object
-    ) -> Sequence[Record]:
-        statuses = _statuses(where.status)
-        way = _way(where, statuses)
-        return await self._fresh(
-            f"{statement}_{way}",
-            limit,
-            before,
-            statuses,
-            where.workflow,
-            where.queue,
-            where.key_prefix,
-            None if where.metadata is None else _patterns(where.metadata),
-            where.parent,
-            where.root,
-            where.since,
-            where.until,
-            sorted({_STORED[status] for status in statuses}) if statuses and way == "open" else None,
-            *more,
-        )
+    async def _aggregate(
+        self, where: RunFilter, by: str | None, cap: int, look: int | None
+    ) -> tuple[list[Record], bool]:
+        """The groups, and whether there may be more than was looked at."""
+        wanted = sought(where)
+        if wanted.statuses == []:
+            return [], False
+        found = await self._fresh(f"aggregate_runs_{wanted.way}", cap, None, *wanted.arguments(look), by)
+        return [record for record in found if record["value"] is not None], any(record["capped"] for record in found)
 
     async def _fresh(self, statement: str, *args: object) -> Sequence[Record]:
         return await self._connections.fetch_fresh(self._statements[statement], *args)
 
     async def _read(self, statement: str, *args: object) -> Sequence[Record]:
         return await self._connections.fetch_prompt(self._statements[statement], *args)
-
-
-def _statuses(given: Iterable[Status] | Status | str | None) -> list[str] | None:
-    match given:
-        case None:
-            return None
-        case str():
-            return [given]
-        case _:
-            return [str(status) for status in given]
-
-
-def _way(where: RunFilter, statuses: list[str] | None) -> str:
-    """The way to the runs that fit which passes by the fewest others."""
-    if where.parent is not None:
-        return "parent"
-    if where.root is not None:
-        return "root"
-    if statuses and _STORED.keys() >= set(statuses):
-        return "open"
-    if statuses and _UNWELL.issuperset(statuses):
-        return "unwell"
-    return "all"
-
-
-def _patterns(metadata: Mapping[str, str]) -> list[str]:
-    """A regular expression for each pair, over JSON text: taking the text apart would fail on a NUL in any run's."""
-    return [
-        rf"[{{,]\s*{re.escape(_json(name))}\s*:\s*{re.escape(_json(value))}\s*[,}}]" for name, value in metadata.items()
-    ]
-
-
-def _json(text: str) -> str:
-    return msgspec.json.encode(text).decode()

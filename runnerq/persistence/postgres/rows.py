@@ -7,16 +7,20 @@ from typing import Any
 
 from runnerq.persistence.postgres.lending import Record
 from runnerq.persistence.records import (
+    Activity,
     Attempt,
+    AuditRecord,
     BlockRecord,
     Claimed,
     Definition,
     Depth,
     Event,
+    FailureGroup,
     Inbox,
     Limit,
     Load,
     Mail,
+    NewAudit,
     Outcome,
     QueueRecord,
     RunRecord,
@@ -140,6 +144,51 @@ def run(record: Record) -> RunRecord:
     )
 
 
+def failure_group(record: Record, sample: Outcome | None) -> FailureGroup:
+    """A group of aggregate_runs.sql; its newest run may have been opened again meanwhile."""
+    name, status, mark = record["value"].rsplit("\x1f", 2)
+    return FailureGroup(
+        name=name,
+        status=Status(status),
+        fingerprint=mark,
+        count=record["how_many"],
+        first_at=record["first_at"],
+        last_at=record["last_at"],
+        sample_id=record["sample"],
+        error=None if sample is None else sample.error,
+        reason=None if sample is None else sample.reason,
+    )
+
+
+def activity(record: Record) -> Activity:
+    return Activity(
+        at=record["at"],
+        name=record["name"] or None,
+        started=record["started"],
+        completed=record["completed"],
+        failed=record["failed"],
+        dead_letter=record["dead_letter"],
+        cancelled=record["cancelled"],
+        durations=tuple(record["durations"] or ()),
+    )
+
+
+def audit(record: Record) -> AuditRecord:
+    return AuditRecord(
+        at=record["at"],
+        entry=NewAudit(
+            id=record["id"],
+            principal=record["principal"],
+            action=record["action"],
+            outcome=record["outcome"],
+            target=record["target"],
+            run_id=record["run_id"],
+            reason=record["reason"],
+            request=record["request"],
+        ),
+    )
+
+
 def block(record: Record) -> BlockRecord:
     return BlockRecord(
         run_id=record["run_id"],
@@ -211,6 +260,7 @@ def queue(record: Record) -> QueueRecord:
         blocked=record["blocked"],
         oldest_ready_at=record["oldest_ready_at"],
         workers=record["workers"],
+        capped=record["capped"],
     )
 
 

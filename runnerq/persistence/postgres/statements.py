@@ -12,6 +12,7 @@ _HERE = Path(__file__).parent
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,47}")
 _QUALIFIED = re.compile(r"\brunnerq\.")
 _WAY = re.compile(r"^-- \[way ([a-z ]+)\n(.*?)^-- way\]\n", re.MULTILINE | re.DOTALL)
+_TURNS = "-- [turns]"
 _MORE = re.compile(r"^-- \[more\n.*?^-- more\]\n", re.MULTILINE | re.DOTALL)
 
 
@@ -34,7 +35,8 @@ class Statements:
     """``statements["claim_runs"]`` is the text of sql/claim_runs.sql for one schema.
 
     ``commit_plain`` is commit.sql without what it marks as ``more``, and so for all that mark something.
-    ``list_runs_open`` is list_runs.sql with what it marks as on the way ``open``, and without its other ways.
+    ``list_runs_open`` is list_runs.sql with what it marks as on the way ``open``, and without its other ways;
+    ``list_runs_open_turned`` is the same in the other order.
     """
 
     def __init__(self, schema: str) -> None:
@@ -49,6 +51,7 @@ def _statements(schema: str) -> dict[str, str]:
     texts = {file.stem: file.read_text("utf-8") for file in sorted((_HERE / "sql").glob("*.sql"))}
     texts |= {f"{name}_plain": _MORE.sub("", text) for name, text in texts.items() if _MORE.search(text)}
     texts |= {f"{name}_{way}": _on(way, text) for name, text in texts.items() for way in _ways(text)}
+    texts |= {f"{name}_turned": _turned(text) for name, text in texts.items() if _TURNS in text}
     return {name: with_schema(text, schema) for name, text in texts.items()}
 
 
@@ -59,6 +62,11 @@ def _ways(text: str) -> set[str]:
 def _on(way: str, text: str) -> str:
     """The text with this way alone."""
     return _WAY.sub(lambda found: found[2] if way in found[1].split() else "", text)
+
+
+def _turned(text: str) -> str:
+    """The text that reads in ascending order what this one reads in descending order, behind its cursor ``$2``."""
+    return text.replace(" desc\n", "\n").replace(" desc ", " ").replace("< $2::uuid", "> $2::uuid")
 
 
 def migrations() -> dict[int, Path]:

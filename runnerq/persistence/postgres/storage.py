@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from runnerq.persistence.postgres import schema as schemas
+from runnerq.persistence.postgres.auditing import Audits
 from runnerq.persistence.postgres.changes import Changes
 from runnerq.persistence.postgres.connections import Connections
 from runnerq.persistence.postgres.heart import PostgresHeart
@@ -13,12 +14,13 @@ from runnerq.persistence.postgres.lending import Connection
 from runnerq.persistence.postgres.reads import Queries
 from runnerq.persistence.postgres.schedules import Schedules
 from runnerq.persistence.postgres.statements import Statements, checked_schema
+from runnerq.persistence.postgres.tallying import Tallying
 from runnerq.persistence.postgres.transactions import Transactions
 from runnerq.persistence.postgres.upkeep import Upkeep
 from runnerq.persistence.records import Wake
 
 
-class PostgresStorage(Upkeep, Schedules, Queries, Joins, Transactions):
+class PostgresStorage(Upkeep, Tallying, Schedules, Queries, Audits, Joins, Transactions):
     """Everything in one schema of one database. Used on the event loop that opened it.
 
     ``migrate=False`` only checks the schema. A server that does not answer is asked again for ``connect_timeout``

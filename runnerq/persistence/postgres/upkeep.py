@@ -73,7 +73,7 @@ class Upkeep(Deletion):
 
     async def sweep(self, limit: int) -> int:
         records = await self._connections.fetch_upkeep(self._statements["sweep_runs"], limit)
-        await self._connections.fetch_upkeep(self._statements["forget_events"])
+        await self._connections.fetch_upkeep(self._statements["forget_old"])
         self._tell(record["queue"] for record in records)
         left = [record["run_id"] for record in records if record["fault"] == "left"]
         answers = await self.cancel(left, PARENT_ENDED)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from runnerq.persistence.protocol.audit import Audits
 from runnerq.persistence.protocol.changes import Changes
 from runnerq.persistence.protocol.heart import Heart
 from runnerq.persistence.protocol.joined import Joined, Joins
@@ -26,6 +27,7 @@ from runnerq.persistence.protocol.schedules import Schedules
 from runnerq.persistence.protocol.transactions import CommitUnclear, RunHeld, Transactions, Work
 
 __all__ = [
+    "Audits",
     "Changes",
     "CommitUnclear",
     "Heart",
@@ -42,7 +44,7 @@ __all__ = [
 ]
 
 
-class Storage(Runs, Reads, Changes, Limits, Schedules, Joins, Transactions, Protocol):
+class Storage(Runs, Reads, Changes, Audits, Limits, Schedules, Joins, Transactions, Protocol):
     """The place everything is kept."""
 
     async def open(self) -> None:

@@ -7,9 +7,14 @@ from datetime import datetime
 from typing import Protocol
 
 from runnerq.persistence.records import (
+    LOOK,
+    Activity,
     Aggregate,
     BlockRecord,
+    Counted,
     Definition,
+    Failures,
+    Found,
     GroupBy,
     Journal,
     Mail,
@@ -50,8 +55,12 @@ class Reads(Protocol):
         """The signals that no wait has taken, in the order in which they came; also those of a run that has ended."""
         ...
 
-    async def list_runs(self, where: RunFilter, limit: int, before: str | None) -> list[RunRecord]:
-        """Newest first by id, those with an id below ``before``."""
+    async def list_runs(
+        self, where: RunFilter, limit: int, cursor: str | None = None, *, oldest: bool = False, look: int = LOOK
+    ) -> Found:
+        """Newest first by id, those with an id below ``cursor``; with ``oldest`` the other way: oldest first, those
+        above. At most ``look`` runs are looked at; a backend MAY look at fewer, where each takes long. The runs come
+        without their input and result."""
         ...
 
     async def open_runs(self, names: Sequence[str], limit: int, after: str | None) -> list[RunRecord]:
@@ -63,20 +72,35 @@ class Reads(Protocol):
         """What is known under this name, highest version first; of all names, by name, if none is given."""
         ...
 
-    async def count_runs(self, where: RunFilter, cap: int) -> int:
-        """How many runs fit; it stops at ``cap``."""
+    async def count_runs(self, where: RunFilter, cap: int, look: int | None = None) -> Counted:
+        """How many runs fit; it stops at ``cap``, and when ``look`` were looked at, the newest."""
         ...
 
-    async def aggregate(self, where: RunFilter, by: GroupBy, cap: int) -> Aggregate:
-        """The runs that fit, counted by a value; of the newest ``cap`` runs only."""
+    async def aggregate(self, where: RunFilter, by: GroupBy, cap: int, look: int | None = None) -> Aggregate:
+        """The runs that fit, counted by a value; of the newest ``cap`` runs that fit, and the newest ``look``, only."""
+        ...
+
+    async def failures(self, where: RunFilter, cap: int) -> Failures:
+        """The runs that fit and failed or are dead letters, the newest ``cap`` of them, grouped by name, status and
+        what they failed with. Failures that are sealed are alike."""
+        ...
+
+    async def activity(
+        self, since: datetime, until: datetime, span: int, names: Sequence[str] | None = None
+    ) -> list[Activity]:
+        """What happened from a minute to another, in spans of so many minutes, oldest first: of all runs together, or
+        of each of these names by itself (of none in particular: of every name). Spans in which nothing happened are
+        left out. The last seconds may not be counted yet; eight days are kept."""
         ...
 
     async def stats(self) -> Stats:
-        """What is open, counted exactly, and who works."""
+        """What is open, and who works. All that is running or blocked is counted; of the rest, a backend MAY count
+        some, if there are more than 250,000, and says that it is ``capped``."""
         ...
 
     async def queues(self) -> list[QueueRecord]:
-        """The queues, by name."""
+        """The queues, by name. A backend MAY count as ``stats`` does, and leave out queues to whose runs it has not
+        come; it says so then of all others: they are ``capped``."""
         ...
 
     async def workers(self) -> list[WorkerRecord]:

@@ -173,6 +173,11 @@ class Runs(Protocol):
         with an ended parent. Mend them; how many it was."""
         ...
 
+    async def tally(self) -> bool:
+        """Count for ``activity`` what has happened since the last look (one shared cursor for the whole fleet; nothing
+        is missed, also what commits late, and nothing counted twice); whether there may be more of it."""
+        ...
+
     async def unblock(self, build: str, served: Sequence[str], limit: int) -> int:
         """Make blocked runs of these served names claimable that this build has not failed to follow, or whose worker's
         fault is due to be tried again; how many it was."""

@@ -8,6 +8,19 @@ Rules
 
 from __future__ import annotations
 
+from runnerq.persistence.records.activity import (
+    BUCKETS,
+    FAILED,
+    MOST_GROUPS,
+    Activity,
+    FailureGroup,
+    Failures,
+    bucket_of,
+    failed_ones,
+    fingerprint,
+    percentile,
+)
+from runnerq.persistence.records.audit import AuditFilter, AuditRecord, NewAudit
 from runnerq.persistence.records.base import (
     CRASH_CAP,
     DEFAULT_QUEUE,
@@ -56,10 +69,13 @@ from runnerq.persistence.records.liveness import (
     WorkerRow,
 )
 from runnerq.persistence.records.reads import (
+    LOOK,
     Aggregate,
     BlockRecord,
+    Counted,
     Depth,
     Event,
+    Found,
     Group,
     GroupBy,
     Journal,
@@ -103,24 +119,32 @@ from runnerq.persistence.records.turns import (
 )
 
 __all__ = [
+    "BUCKETS",
     "CRASH_CAP",
     "DEFAULT_QUEUE",
+    "FAILED",
     "GOING",
     "HEAD_START",
     "KEPT_RUNS",
+    "LOOK",
     "MANY_CHILDREN",
     "MANY_KEYS",
+    "MOST_GROUPS",
     "VISIBLY_GONE",
+    "Activity",
     "Aggregate",
     "Arrival",
     "Ask",
     "Attempt",
+    "AuditFilter",
+    "AuditRecord",
     "Back",
     "BlockRecord",
     "Changed",
     "Claim",
     "ClaimRequest",
     "Claimed",
+    "Counted",
     "Definition",
     "Depth",
     "Details",
@@ -129,8 +153,11 @@ __all__ = [
     "End",
     "Ended",
     "Event",
+    "FailureGroup",
+    "Failures",
     "Fired",
     "Firing",
+    "Found",
     "Going",
     "Group",
     "GroupBy",
@@ -144,6 +171,7 @@ __all__ = [
     "Mail",
     "Missed",
     "Move",
+    "NewAudit",
     "NewRun",
     "NewSignal",
     "OnDuplicate",
@@ -177,7 +205,11 @@ __all__ = [
     "Wake",
     "WorkerRecord",
     "WorkerRow",
+    "bucket_of",
+    "failed_ones",
+    "fingerprint",
     "in_order",
     "named",
+    "percentile",
     "served_name",
 ]

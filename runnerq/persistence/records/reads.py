@@ -12,9 +12,18 @@ from runnerq.persistence.records.limits import Limit
 from runnerq.persistence.records.liveness import WorkerRecord
 from runnerq.workflow.journal import Row
 
+LOOK = 20_000
+"""Runs that are looked at for one page of a list, at most: one for which few fit does not read them all."""
+
 
 class RunFilter(Struct, frozen=True, kw_only=True):
-    """Which runs: all given conditions hold. ``metadata`` pairs must all be there; times bound ``created_at``."""
+    """Which runs: all given conditions hold.
+
+    ``metadata`` pairs must all be there. ``since`` and ``until`` bound ``created_at``, ``ended_since`` and
+    ``ended_until`` when the run ended. ``id_prefix`` is the beginning of an id, with hyphens or without. ``roots``
+    leaves out what has a parent. ``error`` is a piece of a recorded failure's text, in upper or lower case;
+    ``fingerprint`` one of ``failures``. Both are of runs that did not complete, and find nothing in what is sealed.
+    """
 
     status: tuple[Status, ...] | Status | str | None = None
     workflow: str | None = None
@@ -25,6 +34,13 @@ class RunFilter(Struct, frozen=True, kw_only=True):
     root: str | None = None
     since: datetime | None = None
     until: datetime | None = None
+    ended_since: datetime | None = None
+    ended_until: datetime | None = None
+    id_prefix: str | None = None
+    version: int | None = None
+    roots: bool = False
+    error: str | None = None
+    fingerprint: str | None = None
 
 
 class RunRecord(Struct, frozen=True, kw_only=True):
@@ -60,6 +76,23 @@ class RunRecord(Struct, frozen=True, kw_only=True):
     reason: str | None = None
     cancel_requested: bool = False
     limit: Limit | None = None
+
+
+class Found(Struct, frozen=True, kw_only=True):
+    """Some runs of a list. ``next`` is the id behind which to go on; None: there are no more.
+
+    A page that is not full, or empty, and has a ``next`` ended there because so many runs had been looked at.
+    """
+
+    runs: tuple[RunRecord, ...]
+    next: str | None = None
+
+
+class Counted(Struct, frozen=True, kw_only=True):
+    """How many runs fit. ``capped`` says that not all runs were looked at: it may be more."""
+
+    count: int
+    capped: bool = False
 
 
 class BlockRecord(Struct, frozen=True, kw_only=True):
@@ -100,15 +133,21 @@ class Depth(Struct, frozen=True, kw_only=True):
 
 
 class Stats(Struct, frozen=True, kw_only=True):
-    """What is open at ``at``, and the workers that live. Ended runs are counted by ``aggregate``."""
+    """What is open at ``at``, and the workers that live. Ended runs are counted by ``aggregate``. ``capped`` says that
+    more is ready, delayed or waiting than was counted."""
 
     at: datetime
     depths: tuple[Depth, ...] = ()
     workers: tuple[WorkerRecord, ...] = ()
+    capped: bool = False
 
 
 class QueueRecord(Struct, frozen=True, kw_only=True):
-    """A queue that has open runs, a living worker or a pause. ``workers`` is how many living ones serve it."""
+    """A queue that has open runs, a living worker or a pause. ``workers`` is how many living ones serve it.
+
+    ``capped``, of all queues or of none, says that more is ready, delayed or waiting than was counted: on this queue,
+    or on one that is not among them.
+    """
 
     name: str
     paused_at: datetime | None = None
@@ -119,6 +158,7 @@ class QueueRecord(Struct, frozen=True, kw_only=True):
     blocked: int = 0
     oldest_ready_at: datetime | None = None
     workers: int = 0
+    capped: bool = False
 
 
 GroupBy = Literal["status", "workflow", "queue", "priority", "minute", "hour", "day"]

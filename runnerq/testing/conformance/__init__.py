@@ -16,6 +16,7 @@ The tests are coroutines: run them with pytest-asyncio in its auto mode. Each ne
 from __future__ import annotations
 
 from runnerq.testing.conformance import _asserts as _asserts
+from runnerq.testing.conformance.activity import TestActivity, TestAudit
 from runnerq.testing.conformance.cancels import TestCancel
 from runnerq.testing.conformance.changes import TestChanges
 from runnerq.testing.conformance.children import TestChildKeys, TestChildren, TestNeeds
@@ -26,6 +27,7 @@ from runnerq.testing.conformance.definitions import TestDefinitions
 from runnerq.testing.conformance.deleting import TestDelete, TestPurge, TestRetain
 from runnerq.testing.conformance.details import TestDetails
 from runnerq.testing.conformance.events import TestEvents
+from runnerq.testing.conformance.finding import TestFailures, TestFinding
 from runnerq.testing.conformance.joined import TestJoined
 from runnerq.testing.conformance.limit_rules import TestRates, TestRules
 from runnerq.testing.conformance.limits import TestLimitTurns, TestPlaces
@@ -52,8 +54,10 @@ from runnerq.testing.conformance.verbs import TestPriority, TestReschedule, Test
 from runnerq.testing.conformance.world import World
 
 __all__ = [
+    "TestActivity",
     "TestAdopt",
     "TestArrivals",
+    "TestAudit",
     "TestBeat",
     "TestBlocks",
     "TestCancel",
@@ -73,8 +77,10 @@ __all__ = [
     "TestDetails",
     "TestDueSchedules",
     "TestEvents",
+    "TestFailures",
     "TestFarOff",
     "TestFence",
+    "TestFinding",
     "TestFiring",
     "TestGivingBack",
     "TestJoined",

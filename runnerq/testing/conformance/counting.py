@@ -6,7 +6,10 @@ from collections import Counter
 from datetime import datetime, timedelta
 
 from runnerq.persistence.records import (
+    Aggregate,
     Back,
+    Counted,
+    Group,
     GroupBy,
     Load,
     Priority,
@@ -24,21 +27,42 @@ class TestCounts:
         await world.storage.start([a_run(key=f"k{number}") for number in range(5)])
         await world.storage.start([a_run("else", queue="r")])
         count = world.storage.count_runs
-        assert await count(RunFilter(), 100) == 6
-        assert await count(RunFilter(), 4) == 4
-        assert await count(RunFilter(), 6) == 6
-        assert await count(RunFilter(workflow="else"), 100) == 1
-        assert await count(RunFilter(key_prefix="k"), 100) == 5
-        assert await count(RunFilter(status="running"), 100) == 0
+        assert await count(RunFilter(), 100) == Counted(count=6)
+        assert await count(RunFilter(), 4) == Counted(count=4, capped=True)
+        assert await count(RunFilter(), 6) == Counted(count=6)
+        assert await count(RunFilter(workflow="else"), 100) == Counted(count=1)
+        assert await count(RunFilter(key_prefix="k"), 100) == Counted(count=5)
+        assert await count(RunFilter(status="running"), 100) == Counted(count=0)
+
+    async def test_what_is_asked_for_twice_is_counted_once(self, world: World) -> None:
+        by_status = await one_of_each(world)
+        for status in by_status:
+            twice = RunFilter(status=(status, status))
+            assert await world.storage.count_runs(twice, 100) == Counted(count=1)
+            assert len((await world.storage.list_runs(twice, 100)).runs) == 1
+            [group] = (await world.storage.aggregate(twice, "status", 100)).groups
+            assert group.count == 1
+
+    async def test_counting_looks_at_no_more_runs_than_it_is_told_to(self, world: World) -> None:
+        await world.storage.start([a_run("old")])
+        await world.storage.start([a_run("new"), a_run("new")])
+        count, aggregate = world.storage.count_runs, world.storage.aggregate
+        assert await count(RunFilter(workflow="old"), 100, 2) == Counted(count=0, capped=True)
+        assert await count(RunFilter(workflow="old"), 100, 3) == Counted(count=1)
+        assert await aggregate(RunFilter(), "workflow", 100, 2) == Aggregate(
+            groups=(Group(value="new", count=2),), capped=True
+        )
+        assert await aggregate(RunFilter(workflow="old"), "workflow", 100, 2) == Aggregate(groups=(), capped=True)
+        assert not (await aggregate(RunFilter(), "workflow", 100, 3)).capped
 
     async def test_counting_finds_what_listing_finds(self, world: World) -> None:
         by_status = await one_of_each(world)
         for wanted in (*by_status, ("failed", "dead_letter"), ("running", "completed"), ("blocked", "waiting")):
             status = wanted if isinstance(wanted, Status) else tuple(map(Status, wanted))
             where = RunFilter(status=status)
-            listed = await world.storage.list_runs(where, 100, None)
+            listed = (await world.storage.list_runs(where, 100)).runs
             assert len(listed) == (1 if isinstance(status, Status) else 2)
-            assert await world.storage.count_runs(where, 100) == len(listed)
+            assert await world.storage.count_runs(where, 100) == Counted(count=len(listed))
 
     async def test_runs_are_grouped_by_what_is_shown_of_them(self, world: World) -> None:
         by_status = await one_of_each(world)

@@ -10,7 +10,7 @@ import asyncpg
 from runnerq.persistence.postgres import PostgresStorage
 from runnerq.persistence.protocol import Storage
 
-KEPT = ("migration", "sweep", "retention", "lining")
+KEPT = ("migration", "sweep", "retention", "lining", "tally")
 """Tables that a wipe does not empty."""
 
 
@@ -107,6 +107,7 @@ class PostgresWorld:
             update runnerq.bucket
             set admitted_at = admitted_at - interval '{seconds} s',
                 recent_at = array(select at - interval '{seconds} s' from unnest(recent_at) as r(at));
+            update runnerq.tally set at = at - interval '{seconds} s';
             update runnerq.block set retry_at = retry_at - interval '{seconds} s' where retry_at is not null
             """
         )

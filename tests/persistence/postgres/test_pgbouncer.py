@@ -74,14 +74,14 @@ class TestAnswers:
                     found = await asyncio.gather(
                         storage.run(mine.id),
                         storage.by_key(mine.name, f"{number}/{turn}"),
-                        storage.list_runs(RunFilter(queue=f"q{number}"), 100, None),
+                        storage.list_runs(RunFilter(queue=f"q{number}"), 100),
                         storage.send([a_signal(mine.id)]),
                     )
                     record, holder, listed, sent = found
                     assert reply.id == mine.id == holder
                     assert record is not None
                     assert record.input == mine.input
-                    assert [each.queue for each in listed] == [f"q{number}"] * (turn + 1)
+                    assert [each.queue for each in listed.runs] == [f"q{number}"] * (turn + 1)
                     assert sent == [Sent.SENT]
 
             async with asyncio.TaskGroup() as group:
@@ -323,7 +323,7 @@ class TestTrouble:
                 *(storage.start([each]) for each in new),
                 *(holder.claim(limit=1) for _ in range(20)),
                 *(holder.commit(run, GOING) for _ in range(20)),
-                *(storage.list_runs(RunFilter(), 10, None) for _ in range(20)),
+                *(storage.list_runs(RunFilter(), 10) for _ in range(20)),
                 *(storage.wake_due(10) for _ in range(20)),
                 *(storage.send([a_signal(run.id)]) for _ in range(20)),
                 *(storage.start_or_send(a_run(key="one"), [a_signal(run.id)]) for _ in range(20)),

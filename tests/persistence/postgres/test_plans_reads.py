@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from typing import Any
 
 import asyncpg
@@ -14,7 +15,9 @@ import pytest
 import pytest_asyncio
 
 from runnerq.persistence.postgres import PostgresStorage, tail
+from runnerq.persistence.postgres.sought import sought
 from runnerq.persistence.postgres.statements import Statements
+from runnerq.persistence.records import LOOK, RunFilter, Status
 from tests.persistence.postgres.planning import is_scan, nodes, touched
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -25,22 +28,6 @@ BATCHES, BATCH = 100, 1_000
 PAGE = 50
 ROOMY = 40 * PAGE
 """What a page may touch: some times what it shows, and no matter of how many runs there are."""
-
-
-_PARAMETERS = (
-    "before",
-    "statuses",
-    "workflow",
-    "queue",
-    "key_prefix",
-    "metadata",
-    "parent",
-    "root",
-    "since",
-    "until",
-    "states",
-)
-"""Those of list_runs.sql, behind the limit."""
 
 
 class Asked:
@@ -56,22 +43,13 @@ class Asked:
         plan: dict[str, Any] = explained["Plan"]
         return plan
 
-    async def listed(self, way: str, **given: object) -> dict[str, Any]:
+    async def listed(
+        self, where: RunFilter, cursor: str | None = None, *, turned: bool = False, look: int = LOOK
+    ) -> dict[str, Any]:
         """A page of runs."""
-        names = (
-            "before",
-            "statuses",
-            "workflow",
-            "queue",
-            "key",
-            "metadata",
-            "parent",
-            "root",
-            "since",
-            "until",
-            "states",
-        )
-        return await self.explain(f"list_runs_{way}", PAGE, *(given.get(name) for name in names))
+        wanted = sought(where)
+        statement = f"list_runs_{wanted.way}_turned" if turned else f"list_runs_{wanted.way}"
+        return await self.explain(statement, PAGE, cursor, *wanted.arguments(look))
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -115,50 +93,88 @@ from batch where n % 5 <> 0
 """
 
 
+@pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize(
-    ("way", "statuses", "index"),
+    ("status", "index"),
     [
-        ("all", None, "run_pkey"),
-        ("all", ["completed"], "run_pkey"),
-        ("open", ["waiting"], "live_pkey"),
-        ("open", ["pending"], "live_pkey"),
-        ("open", ["running"], "live_held"),
-        ("open", ["blocked"], "live_blocked"),
-        ("unwell", ["dead_letter"], "outcome_unwell"),
-        ("unwell", ["failed", "cancelled"], "outcome_unwell"),
+        (None, "run_pkey"),
+        (Status.COMPLETED, "run_pkey"),
+        (Status.WAITING, "live_pkey"),
+        (Status.PENDING, "live_pkey"),
+        (Status.RUNNING, "live_held"),
+        (Status.BLOCKED, "live_blocked"),
+        (Status.DEAD_LETTER, "outcome_unwell"),
+        ((Status.FAILED, Status.CANCELLED), "outcome_unwell"),
     ],
 )
 async def test_a_page_of_runs_touches_little_more_than_it_shows(
-    asked: Asked, way: str, statuses: list[str] | None, index: str
+    asked: Asked, status: Status | tuple[Status, ...] | None, index: str, turned: bool
 ) -> None:
-    states = statuses if way == "open" else None
-    plan = await asked.listed(way, statuses=statuses, states=states)
+    plan = await asked.listed(RunFilter(status=status), turned=turned)
     assert index in _indexes(plan)
     assert _read(plan) < ROOMY
 
 
 @pytest.mark.parametrize("way", ["parent", "root"])
 async def test_a_family_is_found_without_looking_at_others(asked: Asked, way: str) -> None:
-    plan = await asked.listed(way, **{way: "00000000-0000-7000-8000-000000000001"})
+    plan = await asked.listed(RunFilter(**{way: "00000000-0000-7000-8000-000000000001"}))
     assert f"run_{way}" in _indexes(plan)
     assert _read(plan) < ROOMY
 
 
 async def test_a_page_far_down_costs_what_the_first_one_does(asked: Asked) -> None:
     before = await asked.connection.fetchval("select id from runnerq.run order by id offset 500 limit 1")
-    plan = await asked.listed("all", before=before)
+    assert _read(await asked.listed(RunFilter(), before)) < ROOMY
+    assert _read(await asked.listed(RunFilter(), before, turned=True)) < ROOMY
+
+
+async def test_the_beginning_of_an_id_is_a_range_of_ids(asked: Asked) -> None:
+    run_id = await asked.connection.fetchval("select id::text from runnerq.run order by id offset 50000 limit 1")
+    plan = await asked.listed(RunFilter(id_prefix=run_id.replace("-", "")[:12]))
     assert _read(plan) < ROOMY
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        RunFilter(workflow="nothing"),
+        RunFilter(key_prefix="nothing"),
+        RunFilter(status=Status.COMPLETED, queue="nothing"),
+        RunFilter(status=Status.WAITING, workflow="nothing"),
+        RunFilter(status=Status.DEAD_LETTER, error="nothing"),
+        RunFilter(ended_until=datetime(2000, 1, 1, tzinfo=UTC)),
+    ],
+)
+async def test_what_finds_nothing_ends_after_so_many_runs(asked: Asked, where: RunFilter) -> None:
+    plan = await asked.listed(where, look=PAGE)
+    # What was looked at, what is beside it in two tables, and once more to know where that ended.
+    assert _read(plan) <= 5 * PAGE
 
 
 async def test_a_count_stops_at_its_cap(asked: Asked) -> None:
-    plan = await asked.explain("aggregate_runs_all", PAGE, *[None] * 12)
+    plan = await asked.explain("aggregate_runs_all", PAGE, None, *sought(RunFilter()).arguments(None), None)
     assert _read(plan) < ROOMY
 
 
-async def test_depths_and_queues_read_every_open_run_once(asked: Asked) -> None:
-    for name in ("read_depths", "read_queues"):
-        plan = await asked.explain(name)
-        assert touched(plan, "live") == BATCHES * BATCH * 4 // 5
+async def test_what_did_not_complete_is_counted_by_an_index_alone(asked: Asked) -> None:
+    plan = await asked.explain("count_unwell", ["dead_letter", "failed"], 1000)
+    assert {node["Node Type"] for node in nodes(plan) if "Index Name" in node} == {"Index Only Scan"}
+    assert touched(plan, "outcome") <= 1000
+
+
+async def test_a_count_looks_at_no_more_than_it_may(asked: Asked) -> None:
+    wanted = sought(RunFilter(workflow="nothing"))
+    plan = await asked.explain("aggregate_runs_all", PAGE, None, *wanted.arguments(PAGE), None)
+    assert _read(plan) < ROOMY
+
+
+@pytest.mark.parametrize("statement", ["read_depths", "read_queues"])
+async def test_depths_and_queues_read_open_runs_alone_and_no_more_than_they_may(asked: Asked, statement: str) -> None:
+    few = BATCHES * BATCH // 500
+    for most in (BATCH, BATCHES * BATCH):
+        plan = await asked.explain(statement, most)
+        assert touched(plan, "live") <= min(most, BATCHES * BATCH * 4 // 5) + few + ROOMY
+        assert {"live_held", "live_blocked"} <= _indexes(plan)
         assert touched(plan, "run") == touched(plan, "outcome") == 0
 
 

@@ -238,7 +238,7 @@ class TestPurgeAgainstOthers:
             assert await worker.purge(2) == 2
             assert await world.storage.purge(10) == 2
             assert await world.storage.purge(10) == 0
-        assert await world.storage.list_runs(RunFilter(), 10, None) == []
+        assert (await world.storage.list_runs(RunFilter(), 10)).runs == ()
 
     async def test_it_is_held_and_a_deletion_waits_and_finds_nothing_left(self, world: PostgresWorld) -> None:
         root, _ = await _a_failed_family(world)

@@ -1,22 +1,41 @@
 -- How many runs are open, by status, served name, queue and priority.
--- Returns now in every row, and a row a group, or a single one with a null status: status, served, queue, priority, how_many,
---    oldest_ready_at (when the one that waits longest for a worker became ready, its head start not counted).
--- Locks nothing. It reads every open run, once and in the order in which they lie: an exact number has to. Run it with
---    fetch_fresh, where tables may be scanned.
-select now() as now, d.status, d.served, d.queue, d.priority, d.how_many, d.oldest_ready_at
+-- $1 most integer: of those that are ready, delayed or waiting, so many are counted at most, as they lie; the others, which have
+--    indexes of their own, are all counted
+-- Returns now and capped (there are more) in every row, and a row a group, or a single one with a null status: status, served,
+--    queue, priority, how_many, oldest_ready_at (when the one that waits longest for a worker became ready, its head start not
+--    counted).
+-- Locks nothing. It reads open runs once, in the order in which they lie: an exact number has to. Run it with fetch_fresh, where
+--    tables may be scanned.
+with seen as materialized (
+    select served, queue, priority, state, due_at is not null as is_due, started_at is not null as is_started, count(*) as how_many,
+           min(rank) as first_rank
+    from (select served, queue, priority, state, due_at, started_at, rank from runnerq.live limit $1::integer + 1) as m
+    group by served, queue, priority, state, due_at is not null, started_at is not null
+), part as materialized (
+    select served, queue, priority, state, is_due, is_started, how_many, first_rank
+    from seen
+    where state <> 'running' and state <> 'blocked'
+    union all
+    select served, queue, priority, state, false, false, count(*), null
+    from runnerq.live
+    where state = 'running' or state = 'blocked'
+    group by served, queue, priority, state
+)
+select now() as now, coalesce((select sum(how_many) from seen) > $1::integer, false) as capped,
+       d.status, d.served, d.queue, d.priority, d.how_many, d.oldest_ready_at
 from (select) as one
 left join lateral (
     select c.status, g.served, g.queue, g.priority, c.how_many::integer, c.oldest_ready_at
-    from (                                              -- by columns alone, so that the planner knows that groups are few
+    from (
         select served, queue, priority,
-               count(*) filter (where state = 'pending' and due_at is null) as pending,
-               count(*) filter (where state = 'pending' and due_at is not null and started_at is null) as scheduled,
-               count(*) filter (where state = 'pending' and due_at is not null and started_at is not null) as retrying,
-               count(*) filter (where state = 'running') as running,
-               count(*) filter (where state = 'waiting') as waiting,
-               count(*) filter (where state = 'blocked') as blocked,
-               min(rank) filter (where state = 'pending' and due_at is null) as first_rank
-        from runnerq.live
+               sum(how_many) filter (where state = 'pending' and not is_due) as pending,
+               sum(how_many) filter (where state = 'pending' and is_due and not is_started) as scheduled,
+               sum(how_many) filter (where state = 'pending' and is_due and is_started) as retrying,
+               sum(how_many) filter (where state = 'running') as running,
+               sum(how_many) filter (where state = 'waiting') as waiting,
+               sum(how_many) filter (where state = 'blocked') as blocked,
+               min(first_rank) filter (where state = 'pending' and not is_due) as first_rank
+        from part
         group by served, queue, priority
     ) as g
     cross join lateral (

@@ -1,17 +1,31 @@
 -- The queues that have open runs, a living worker or a pause, by name.
--- Returns the columns of a QueueRecord.
--- Locks nothing. It reads every open run, as read_depths.sql does; run it with fetch_fresh.
-with depth as materialized (
+-- $1 most integer: as in read_depths.sql
+-- Returns the columns of a QueueRecord; capped: there are more. A queue of which only such are open is not among them.
+-- Locks nothing. It reads open runs as read_depths.sql does; run it with fetch_fresh.
+with seen as materialized (
+    select queue, priority, state, due_at is not null as is_due, count(*) as how_many, min(rank) as first_rank
+    from (select queue, priority, state, due_at, rank from runnerq.live limit $1::integer + 1) as m
+    group by queue, priority, state, due_at is not null
+), depth as materialized (
     select queue,
-           (count(*) filter (where state = 'pending' and due_at is null))::integer as ready,
-           (count(*) filter (where state = 'pending' and due_at is not null))::integer as delayed,
-           (count(*) filter (where state = 'running'))::integer as running,
-           (count(*) filter (where state = 'waiting'))::integer as waiting,
-           (count(*) filter (where state = 'blocked'))::integer as blocked,
-           min(rank + case priority when 0 then interval '1 hour' when 1 then interval '10 minutes'
-                                    when 2 then interval '0' else interval '-10 minutes' end)
-               filter (where state = 'pending' and due_at is null) as oldest_ready_at
-    from runnerq.live
+           (sum(how_many) filter (where state = 'pending' and not is_due))::integer as ready,
+           (sum(how_many) filter (where state = 'pending' and is_due))::integer as delayed,
+           (sum(how_many) filter (where state = 'running'))::integer as running,
+           (sum(how_many) filter (where state = 'waiting'))::integer as waiting,
+           (sum(how_many) filter (where state = 'blocked'))::integer as blocked,
+           min(first_rank + case priority when 0 then interval '1 hour' when 1 then interval '10 minutes'
+                                          when 2 then interval '0' else interval '-10 minutes' end)
+               filter (where state = 'pending' and not is_due) as oldest_ready_at
+    from (
+        select queue, priority, state, is_due, how_many, first_rank
+        from seen
+        where state <> 'running' and state <> 'blocked'
+        union all
+        select queue, priority, state, false, count(*), null
+        from runnerq.live
+        where state = 'running' or state = 'blocked'
+        group by queue, priority, state
+    ) as l
     group by queue
 ), served as materialized (
     select q.name, count(*)::integer as workers
@@ -22,7 +36,7 @@ with depth as materialized (
 )
 select n.name, p.paused_at, coalesce(d.ready, 0) as ready, coalesce(d.delayed, 0) as delayed,
        coalesce(d.running, 0) as running, coalesce(d.waiting, 0) as waiting, coalesce(d.blocked, 0) as blocked,
-       d.oldest_ready_at, coalesce(s.workers, 0) as workers
+       d.oldest_ready_at, coalesce(s.workers, 0) as workers, coalesce((select sum(how_many) from seen) > $1::integer, false) as capped
 from (
     select queue as name from depth union select name from served
     union select name from runnerq.queue

@@ -1,0 +1,265 @@
+"""What may be done to queues, schedules and limits.
+
+Each raises Forbidden, and what the client's verb raises: ScheduleNotFound, ConfigurationError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Literal, cast
+
+import msgspec
+
+from runnerq.client.schedule import Schedule, ScheduleInfo, ScheduleOptions
+from runnerq.console.actions.doing import Deed, Done, done
+from runnerq.console.actions.runs import priority_of
+from runnerq.console.models.context import Context
+from runnerq.console.models.filters import BadFields
+from runnerq.console.models.redaction import MASK
+from runnerq.errors import ScheduleNotFound
+from runnerq.persistence.records import Missed, Overlap
+from runnerq.retry import RetryPolicy
+
+OPTIONS = ("queue", "priority", "metadata")
+"""Those of a request that its runs are started with."""
+
+
+class ScheduleRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A schedule to create or replace, as ``Schedule`` takes it. ``priority`` is a name, ``options`` besides are not
+    offered here."""
+
+    name: str
+    workflow: str
+    args: Sequence[Any] = ()
+    cron: str | None = None
+    every: float | None = None
+    zone: str = "UTC"
+    missed: str = "once"
+    overlap: str = "skip"
+    jitter: float | None = None
+    queue: str | None = None
+    priority: str | None = None
+    metadata: Mapping[str, str] | None = None
+
+
+class ScheduleChange(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to become of a schedule that there is, as a form shows it: all that ``request`` says, but for its
+    arguments where ``args`` is ``"kept"``. Options that the request does not have are kept as well."""
+
+    request: ScheduleRequest
+    args: Literal["given", "kept"] = "given"
+
+
+class LimitRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A limit to make or change: ``concurrency`` runs at once, ``rate`` in ``per`` seconds, or both."""
+
+    scope: str
+    concurrency: int | None = None
+    rate: int | None = None
+    per: float | None = None
+    per_key: bool = False
+
+
+async def pause_queue(context: Context, name: str, *, reason: str | None = None) -> Done:
+    """Have no run of it taken up until it is resumed."""
+
+    async def work() -> Done:
+        changed = await context.client.queues.pause(name)
+        message = f"Queue {name} is paused: what is being worked on goes on" if changed else f"Queue {name} was paused"
+        return Done(message=message, changed=changed)
+
+    return await done(context, Deed(action="queue-pause", target=name, reason=reason), work)
+
+
+async def resume_queue(context: Context, name: str, *, reason: str | None = None) -> Done:
+    """End a pause."""
+
+    async def work() -> Done:
+        changed = await context.client.queues.resume(name)
+        return Done(message=f"Queue {name} goes on" if changed else f"Queue {name} was not paused", changed=changed)
+
+    return await done(context, Deed(action="queue-resume", target=name, reason=reason), work)
+
+
+async def put_schedule(context: Context, request: ScheduleRequest, *, reason: str | None = None) -> Done:
+    """Create or replace a schedule. BadFields for one that has what stands for a secret, instead of the secret."""
+
+    async def work() -> Done:
+        return await _put(context, request, _options(request))
+
+    return await done(context, _put_deed(request, reason), work)
+
+
+async def change_schedule(context: Context, change: ScheduleChange, *, reason: str | None = None) -> Done:
+    """Change a schedule, and keep of it what is not said. Raises ScheduleNotFound, and BadFields as well."""
+    request = change.request
+
+    async def work() -> Done:
+        known = await context.client.schedules.get(request.name)
+        if known is None:
+            raise ScheduleNotFound(request.name)
+        options: ScheduleOptions = {**_besides(known), **_options(request)}
+        if change.args == "given":
+            return await _put(context, request, options)
+        if known.sealed is not None:
+            raise BadFields({"args": known.sealed})
+        return await _saved(context, request, known.args, options)
+
+    return await done(context, _put_deed(request, reason), work)
+
+
+async def pause_schedule(context: Context, name: str, *, reason: str | None = None) -> Done:
+    """Have it start nothing until it is resumed."""
+
+    async def work() -> Done:
+        changed = await context.client.schedules.pause(name)
+        return Done(message=f"Schedule {name} {'is' if changed else 'was'} paused", changed=changed)
+
+    return await done(context, Deed(action="schedule-pause", target=name, reason=reason), work)
+
+
+async def resume_schedule(context: Context, name: str, *, reason: str | None = None) -> Done:
+    """End a pause."""
+
+    async def work() -> Done:
+        changed = await context.client.schedules.resume(name)
+        message = f"Schedule {name} goes on with its next tick" if changed else f"Schedule {name} was not paused"
+        return Done(message=message, changed=changed)
+
+    return await done(context, Deed(action="schedule-resume", target=name, reason=reason), work)
+
+
+async def trigger_schedule(context: Context, name: str, *, reason: str | None = None) -> Done:
+    """Start one run of it now: ``run_id`` of the answer."""
+
+    async def work() -> Done:
+        run = await context.client.schedules.trigger(name)
+        return Done(message=f"Started a run of schedule {name}", changed=True, run_id=run.id)
+
+    return await done(context, Deed(action="schedule-trigger", target=name, reason=reason), work)
+
+
+async def backfill_schedule(
+    context: Context, name: str, since: datetime, until: datetime, *, reason: str | None = None
+) -> Done:
+    """Start a run for each tick of a past span that has none: ``count`` of the answer."""
+
+    async def work() -> Done:
+        count = await context.client.schedules.backfill(name, since, until)
+        message = f"Started {count:,} run{'' if count == 1 else 's'} of schedule {name}"
+        return Done(message=message, changed=count > 0, count=count)
+
+    deed = Deed(action="schedule-backfill", target=name, reason=reason, request={"since": since, "until": until})
+    return await done(context, deed, work)
+
+
+async def delete_schedule(context: Context, name: str, *, reason: str | None = None) -> Done:
+    """Delete it; its runs stay."""
+
+    async def work() -> Done:
+        if not await context.client.schedules.delete(name):
+            raise ScheduleNotFound(name)
+        return Done(message=f"Deleted schedule {name}", changed=True)
+
+    return await done(context, Deed(action="schedule-delete", target=name, reason=reason), work)
+
+
+async def set_limit(context: Context, request: LimitRequest, *, reason: str | None = None) -> Done:
+    """Make or change a limit."""
+
+    async def work() -> Done:
+        if (request.rate is None) != (request.per is None):
+            raise BadFields({"rate": "give both: how many, and in how many seconds"})
+        rate = None if request.rate is None or request.per is None else (request.rate, request.per)
+        await context.client.limits.set(
+            request.scope, concurrency=request.concurrency, rate=rate, per_key=request.per_key
+        )
+        return Done(message=f"Limit {request.scope} is set", changed=True)
+
+    deed = Deed(action="limit-set", target=request.scope, reason=reason, request=msgspec.to_builtins(request))
+    return await done(context, deed, work)
+
+
+async def delete_limit(context: Context, scope: str, *, reason: str | None = None) -> Done:
+    """End a limit."""
+
+    async def work() -> Done:
+        changed = await context.client.limits.delete(scope)
+        return Done(message=f"Deleted limit {scope}" if changed else f"There is no limit {scope}", changed=changed)
+
+    return await done(context, Deed(action="limit-delete", target=scope, reason=reason), work)
+
+
+async def _put(context: Context, request: ScheduleRequest, options: ScheduleOptions) -> Done:
+    if _has_mask(request.args):
+        raise BadFields({"args": f"{MASK} stands where something was masked: write what is meant instead"})
+    return await _saved(context, request, request.args, options)
+
+
+async def _saved(context: Context, request: ScheduleRequest, args: Sequence[Any], options: ScheduleOptions) -> Done:
+    if _has_mask(request.metadata):
+        raise BadFields({"metadata": f"{MASK} stands where something was masked: write what is meant instead"})
+    changed = await context.client.schedules.put(_schedule(request, args, options))
+    message = f"Saved schedule {request.name}" if changed else f"Schedule {request.name} is just so already"
+    return Done(message=message, changed=changed)
+
+
+def _has_mask(value: Any) -> bool:
+    return MASK.encode() in msgspec.json.encode(value)
+
+
+def _put_deed(request: ScheduleRequest, reason: str | None) -> Deed:
+    """What the audit has of it: options together, as they are shown of a schedule."""
+    asked: dict[str, Any] = msgspec.to_builtins(request)
+    options = {name: value for name in OPTIONS if (value := asked.pop(name)) is not None}
+    return Deed(
+        action="schedule-put",
+        target=request.name,
+        reason=reason,
+        request={**asked, "options": options or None},
+        payloads={"args": "schedule", "options": "schedule"},
+        workflow=request.workflow,
+    )
+
+
+def _besides(known: ScheduleInfo) -> ScheduleOptions:
+    """The options of a schedule that a form does not show."""
+    stored = known.options
+    options: ScheduleOptions = {}
+    if "metadata" in stored:
+        options["metadata"] = stored["metadata"]
+    if "timeout" in stored:
+        options["timeout"] = stored["timeout"]
+    if "retry" in stored:
+        options["retry"] = RetryPolicy.from_json(msgspec.json.encode(stored["retry"]))
+    if "limit" in stored:
+        limit = stored["limit"]
+        options["limit"] = limit if isinstance(limit, str) else (limit[0], limit[1])
+    return options
+
+
+def _options(request: ScheduleRequest) -> ScheduleOptions:
+    options: ScheduleOptions = {}
+    if request.queue:
+        options["queue"] = request.queue
+    if request.priority:
+        options["priority"] = priority_of(request.priority)
+    if request.metadata:
+        options["metadata"] = request.metadata
+    return options
+
+
+def _schedule(request: ScheduleRequest, args: Sequence[Any], options: ScheduleOptions) -> Schedule:
+    return Schedule(
+        request.name,
+        request.workflow,
+        tuple(args),
+        cron=request.cron or None,
+        every=request.every,
+        zone=request.zone,
+        missed=cast("Missed", request.missed),  # checked there
+        overlap=cast("Overlap", request.overlap),
+        jitter=request.jitter,
+        options=options or None,
+    )

@@ -1,0 +1,44 @@
+"""What the reads of one run have in common: its record, links to others, and where its payloads stand."""
+
+from __future__ import annotations
+
+import msgspec
+
+from runnerq.console.models.context import Context
+from runnerq.console.models.redaction import Spot, SpotKind
+from runnerq.errors import RunNotFound
+from runnerq.ids import check_run_id
+from runnerq.persistence.records import RunRecord, Status
+
+
+class Link(msgspec.Struct, frozen=True, kw_only=True):
+    """Another run. ``status`` is None where it is not there any more; ``workflow`` is left out where it is plain."""
+
+    id: str
+    status: Status | None
+    workflow: str | None = None
+
+
+async def record_of(context: Context, run_id: str) -> RunRecord:
+    """The run as it is stored. Raises RunNotFound, also for what is no id: nobody has one like that."""
+    try:
+        checked = check_run_id(run_id)
+    except ValueError as error:
+        raise RunNotFound(run_id) from error
+    record = await context.client.storage.run(checked)
+    if record is None:
+        raise RunNotFound(checked)
+    return record
+
+
+async def link_to(context: Context, run_id: str) -> Link:
+    """A link to a run, which may be gone."""
+    record = await context.client.storage.run(run_id)
+    if record is None:
+        return Link(id=run_id, status=None)
+    return Link(id=run_id, workflow=record.name, status=record.status)
+
+
+def spot(kind: SpotKind, record: RunRecord) -> Spot:
+    """Where a payload of this run stands."""
+    return Spot(kind, record.id, record.name)

@@ -1,0 +1,115 @@
+"""Many runs at once, dead letters, schedules, queues and workers: what operators do, done on the pages."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from playwright.async_api import Page, expect
+
+from runnerq.client.schedule import Schedule
+from runnerq.persistence.records import RunFilter, Status
+from tests.browser import shop
+from tests.browser.looking import confirm
+from tests.browser.seed import MANY, SOON
+from tests.browser.world import World, first_line, process
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+BATCH = re.compile(r"/batches/[0-9a-f-]+$")
+
+
+async def test_three_selected_runs_are_cancelled_and_no_other(page: Page, world: World) -> None:
+    runs = await world.client.options(queue="selected").start_many(shop.ask, [(f"{n}",) for n in range(5)])
+    await page.goto(world.url("/runs?queue=selected"))
+    for run in runs[:3]:
+        await page.locator(f"#run-{run.id} input[type=checkbox]").check()
+    await expect(page.locator("[data-count]")).to_have_text("3")
+    await page.locator("#bulk button[value=cancel]").click()
+    await page.get_by_role("button", name="Cancel 3 runs").click()
+    await expect(page).to_have_url(BATCH)
+    await expect(page.locator("#batch-state")).to_have_text("done")
+    assert [await run.status() for run in runs] == ["cancelled"] * 3 + ["pending"] * 2
+
+
+async def test_all_that_match_are_cancelled_by_a_batch_that_shows_how_far_it_is(page: Page, world: World) -> None:
+    await world.client.options(queue="many").start_many(shop.ask, [(f"{n}",) for n in range(MANY)])
+    await page.goto(world.url("/runs?queue=many&status=pending"))
+    await page.get_by_role("link", name="all that match").click()
+    await page.get_by_role("link", name="Cancel", exact=True).click()
+    await page.get_by_label("Reason").fill("the queue is closed")
+    await page.get_by_role("button", name=f"Cancel {MANY} runs").click()
+    await expect(page).to_have_url(BATCH)
+    await expect(page.locator("main")).to_contain_text("100 %")
+    await expect(page.locator("main")).to_contain_text(f"{MANY} of {MANY}")
+    assert await world.client.count(RunFilter(queue="many", status=(Status.CANCELLED,))) == MANY
+    await page.goto(world.url("/audit"))
+    await expect(page.locator("main tr", has_text="the queue is closed").first).to_be_visible()
+
+
+async def test_a_group_of_dead_letters_is_redriven(page: Page, world: World) -> None:
+    letters = await world.client.start_many(shop.lose_parcel, [(f"B-{n}",) for n in range(1, 4)])
+    for letter in letters:
+        await letter.reached("dead_letter", timeout=SOON)
+    ended = [(await letter.info()).ended_at for letter in letters]
+    await page.goto(world.url("/dead-letter"))
+    group = page.locator("main tr", has_text="lose_parcel")
+    await expect(group).to_have_count(1)
+    await expect(group.locator(".num").first).to_have_text("3")
+    await group.get_by_role("link", name="Redrive…").click()
+    await page.get_by_role("button", name="Redrive 3 runs").click()
+    await expect(page.locator("#batch-state")).to_have_text("done")
+    # They have gone on, and are lost again.
+    for letter, before in zip(letters, ended, strict=True):
+        await letter.reached("dead_letter", timeout=SOON)
+        assert (await letter.info()).ended_at != before
+
+
+async def test_a_schedule_is_paused_resumed_triggered_and_backfilled(page: Page, world: World) -> None:
+    name = "hourly-under-test"
+    await world.client.schedules.put(Schedule(name, shop.greet, ("hour",), cron="0 * * * *", overlap="allow"))
+    await page.goto(world.url(f"/schedules/{name}"))
+    await expect(page.locator(".lede")).to_contain_text("every hour")
+    coming = page.locator("section[aria-labelledby=h-next] time[datetime]")
+    assert await coming.count() >= 5
+    await page.get_by_role("button", name="Pause", exact=True).click()
+    await expect(page.locator("main")).to_contain_text("None while it is paused")
+    info = await world.client.schedules.get(name)
+    assert info is not None
+    assert info.paused_at is not None
+    await page.get_by_role("button", name="Resume", exact=True).click()
+    await expect(coming.first).to_be_visible()
+    await confirm(page.get_by_role("button", name="Trigger…"))
+    runs = page.locator("section[aria-labelledby=h-last] a.id")
+    await expect(runs).to_have_count(1)
+    now = datetime.now(UTC)
+    await page.get_by_role("button", name="Backfill…").click()
+    await page.get_by_label("From").fill((now - timedelta(hours=3)).strftime("%Y-%m-%d %H:00"))
+    await page.get_by_label("To", exact=True).fill(now.strftime("%Y-%m-%d %H:00"))
+    await page.locator("#backfill button.primary").click()
+    await expect(page.locator(".note")).to_contain_text("3")
+    assert await world.client.count(RunFilter(workflow="greet", since=now)) >= 3
+    await confirm(page.get_by_role("button", name="Delete…"))
+    assert await world.client.schedules.get(name) is None
+
+
+async def test_a_paused_queue_takes_up_nothing_until_it_is_resumed(page: Page, world: World) -> None:
+    await page.goto(world.url("/queues/bulk"))
+    await expect(page.locator("main .note.warn")).to_contain_text("Paused")
+    run = await world.client.options(queue="bulk").start(shop.greet, "held")
+    assert await run.status() == "pending"
+    await page.get_by_role("button", name="Resume", exact=True).click()
+    assert await run.result(timeout=SOON) == "hello held"
+    await confirm(page.get_by_role("button", name="Pause…"), reason="the disk is full")
+    await expect(page.locator("main .note.warn")).to_contain_text("the disk is full")
+    assert [queue.name for queue in await world.client.queues.list() if queue.paused_at] == ["bulk"]
+
+
+async def test_a_worker_that_was_killed_is_shown_as_gone(page: Page, world: World) -> None:
+    async with process("-m", "tests.browser.worker", world.dsn) as worker:
+        await first_line(worker)
+        await page.goto(world.url("/workers"))
+        row = page.locator("main tr", has_text=f"pid {worker.pid}")
+        await expect(row).to_contain_text("alive")
+    await expect(row).to_contain_text("gone")

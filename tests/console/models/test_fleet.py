@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+import pytest
+
+from runnerq.client.client import Client
+from runnerq.client.schedule import Schedule
+from runnerq.console.models.context import Context, context_of
+from runnerq.console.models.dead_letters import failures
+from runnerq.console.models.filters import RunQuery, parse_query
+from runnerq.console.models.overview import activity, overview
+from runnerq.console.models.queues import queue, queues
+from runnerq.console.models.runs import count
+from runnerq.console.models.schedules import schedule, schedules
+from runnerq.console.models.types import TypeNotFound, type_, types
+from runnerq.console.models.workers import WorkerNotFound, worker, workers
+from runnerq.persistence.records import QueueRecord, Status
+from runnerq.runtime.worker import Worker
+from runnerq.workflow.commands import Flow
+from runnerq.workflow.context import Context as Ctx
+from runnerq.workflow.declare import workflow
+from tests.console.browsing import console_of
+from tests.console.shop import SECRET, charge, checkout, mistaken, refused
+
+
+async def test_a_tile_leads_to_a_list_of_as_many_runs(client: Client, context: Context) -> None:
+    assert (await overview(context)).empty
+    async with Worker(client, workflows=[checkout, refused, mistaken], activities=[charge], build="tests"):
+        for workflow, args, status in (
+            (checkout, ({},), Status.WAITING),
+            (refused, (1,), Status.BLOCKED),  # its step is nothing that this worker has
+            (mistaken, (), Status.BLOCKED),
+        ):
+            run = await client.start(workflow.__name__, *args)
+            await run.reached(status, Status.DEAD_LETTER, Status.FAILED, timeout=10)
+        await client.options(delay=60).start(charge, {})
+        context.cache.forget()
+        seen = await overview(context)
+        for tile in seen.tiles:
+            assert tile.params is not None
+            assert await count(context, parse_query(tile.params)) == tile.count, tile.name
+        assert seen.tile("waiting").count.n == 1
+        assert seen.tile("scheduled").count.n == 1
+        assert (seen.workers, seen.empty) == (1, False)
+
+
+async def test_what_needs_somebody_is_told(client: Client, context: Context, worker: Worker) -> None:
+    run = await client.start(mistaken)
+    await run.reached(Status.BLOCKED, timeout=10)
+    await client.options(queue="slow").start(charge, {})
+    await client.queues.pause("mail")
+    alerts = (await overview(context)).alerts
+    assert [alert.page for alert in alerts] == ["blocked", "runs", "queues/mail"]
+    assert "of charge on queue slow, and no living worker serves that" in alerts[1].text
+    assert parse_query(alerts[1].params) == RunQuery(status=(Status.PENDING,), workflow="charge", queue="slow")
+
+
+class Crowded:
+    """A storage that has counted not all that is open."""
+
+    def __init__(self, storage: object) -> None:
+        self._storage = storage
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._storage, name)
+
+    async def queues(self) -> list[QueueRecord]:
+        return [QueueRecord(name="mail", paused_at=datetime.now(UTC), ready=1, capped=True)]
+
+
+async def test_counts_of_queues_that_are_not_of_all_runs_say_so(client: Client) -> None:
+    context = context_of(Client(Crowded(client.storage)))  # type: ignore[arg-type]
+    assert [each.capped for each in await queues(context)] == [True]
+    assert (await queue(context, "not listed")).queue.capped
+    [alert] = (await overview(context)).alerts
+    assert alert.text == "Queue mail is paused: 1+ runs are ready on it"
+    async with console_of(context.client) as browser:
+        page = (await browser.get("/queues")).text
+    assert "on queues that are not listed" in page
+    assert re.search(r'data-label="ready">1\+<', page)
+
+
+async def test_failures_that_are_alike_are_one_group_whose_query_finds_them(
+    client: Client, context: Context, worker: Worker
+) -> None:
+    for number in (1, 22):
+        run = await client.start(refused, number)
+        await run.reached(Status.DEAD_LETTER, timeout=10)
+    [group] = (await failures(context)).groups
+    assert (group.workflow, group.count, group.type) == ("refused", 2, "ValueError")
+    assert SECRET not in group.message
+    assert (await count(context, group.query)).n == 2
+
+
+async def test_an_hour_is_sixty_points_without_a_hole_and_a_day_ninety_six(context: Context) -> None:
+    for window, many in (("1h", 60), ("24h", 96)):
+        series = await activity(context, window)  # type: ignore[arg-type]
+        assert len(series.points) == many
+        assert (series.until - series.since).total_seconds() == series.step * many
+        assert series.points[-1].at.timestamp() + series.step == series.until.timestamp()
+
+
+async def test_a_schedule_is_shown_with_its_words_its_next_ticks_and_its_last_runs(
+    client: Client, context: Context
+) -> None:
+    put = Schedule("nightly", charge, ({"password": SECRET},), cron="0 3 * * *", zone="Europe/Berlin")
+    await client.schedules.put(put)
+    first = await client.schedules.trigger("nightly")
+    shown = await schedule(context, "nightly")
+    assert (shown.words, len(shown.next)) == ("At 03:00 every day", 5)
+    assert [(link.id, link.status) for link in shown.last_runs] == [(first.id, Status.PENDING)]
+    assert SECRET not in str(shown)
+    await client.schedules.pause("nightly")
+    [paused] = await schedules(context)
+    assert (paused.next, paused.paused_at is not None) == ((), True)
+
+
+async def test_types_are_shown_with_what_workers_registered_and_what_is_open(
+    client: Client, context: Context, worker: Worker
+) -> None:
+    await client.options(queue="slow").start(charge, {})
+    await client.options(queue="slow").start("nobody")
+    found = {each.name: each for each in await types(context)}
+    assert (found["nobody"].kind, found["nobody"].served) == (None, False)
+    assert found["charge"].open == ((Status.PENDING, 1),)
+    [version] = found["checkout"].versions
+    assert '"order"' in (version.schema or "")
+    assert (await type_(context, "charge")).type == found["charge"]
+    with pytest.raises(TypeNotFound):
+        await type_(context, "no such type")
+    shown = await queue(context, "slow")
+    assert [(each.workflow, each.workers) for each in shown.types] == [("charge", 0), ("nobody", 0)]
+    assert shown.queue.obstacle == "no living worker works on it"
+
+
+@workflow(metadata={"auth_token": SECRET, "team": "shop"})
+def keyed(ctx: Ctx, api_key: str = SECRET, password: str = "") -> Flow[None]:
+    yield ctx.sleep(0)
+
+
+async def test_a_type_is_shown_without_the_secrets_that_its_code_declares(client: Client, context: Context) -> None:
+    async with Worker(client, workflows=[keyed], build="tests"):
+        [version] = (await type_(context, "keyed")).type.versions
+    assert SECRET not in str(version)
+    assert "shop" in (version.options or "")
+    assert '"password"' in (version.schema or "")
+
+
+async def test_a_worker_is_shown_by_its_id_and_after_its_end_as_one_that_left(client: Client, context: Context) -> None:
+    async with Worker(client, activities=[charge], build="tests"):
+        [alive] = await workers(context)
+        assert (alive.state, alive.serves) == ("alive", ("charge",))
+    assert (await worker(context, alive.id)).state == "left"
+    with pytest.raises(WorkerNotFound):
+        await worker(context, "1")

@@ -1,0 +1,471 @@
+"""The pages that list things, as a browser without scripts has them. Storage is in memory: what is shown is meant."""
+
+from __future__ import annotations
+
+import re
+from html import escape, unescape
+
+import pytest
+
+import runnerq as rq
+from runnerq.client.client import Client
+from runnerq.console.models.audit import AuditPage
+from runnerq.console.pages import exporting
+from tests.console.browsing import Browser
+
+PAGES = (
+    "/", "/runs", "/blocked", "/dead-letter", "/schedules", "/queues", "/limits", "/types", "/workers", "/batches",
+    "/batches/new", "/audit", "/settings", "/schedule",
+)  # fmt: skip
+NAMES = ("eu/mail", "my queue", "a//b", "/a", "a/", "50%", "a%2Fb", "?x=1#y", "a+b", "..", ".", " a ", "ü")
+NASTY = "<img src=x onerror=alert(1)></script>"
+
+
+@rq.workflow
+def checkout(ctx: rq.Context, order: int) -> rq.Flow[int]:
+    yield ctx.signal("approval")
+    return order
+
+
+@rq.workflow
+def payout(ctx: rq.Context, account: str) -> rq.Flow[None]:
+    yield ctx.options(retry=1).step(transfer, account)
+
+
+@rq.activity
+async def transfer(account: str) -> None:
+    raise ConnectionError(f"account {account} is closed {NASTY}")
+
+
+def text_of(page: str) -> str:
+    """What is to be read, without markup."""
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", page)).split())
+
+
+def rows_of(page: str) -> list[str]:
+    """The ids of the runs that are listed, in their order."""
+    return re.findall(r'<tr id="run-([0-9a-f-]+)"', page)
+
+
+def link(page: str, words: str) -> str:
+    """Where the link leads that has these words."""
+    found = re.search(rf'<a [^>]*href="([^"]+)"[^>]*>{re.escape(words)}</a>', page)
+    assert found is not None, f"no link {words!r}"
+    return unescape(found[1])
+
+
+@pytest.fixture
+async def failed(client: Client) -> list[str]:
+    """Three payouts that have used up their attempts."""
+    async with rq.Worker(client, workflows=[payout], activities=[transfer]):
+        runs = [await client.start(payout, f"{number:04}") for number in range(3)]
+        for run in runs:
+            with pytest.raises(rq.RunFailed):
+                await run.result(timeout=10)
+    return [run.id for run in runs]
+
+
+async def test_every_page_of_an_empty_database_answers_without_inline_styles_or_scripts(browser: Browser) -> None:
+    for path in PAGES:
+        answer = await browser.get(path)
+
+        assert answer.status_code == 200, path
+        assert "style=" not in answer.text, path
+        assert "<script>" not in answer.text, path
+
+
+async def test_the_overview_of_an_empty_database_says_how_to_begin(browser: Browser) -> None:
+    page = (await browser.get("/")).text
+
+    assert "Nothing has run here yet" in page
+    assert "runnerq demo" in page
+
+
+async def test_tiles_lead_to_the_list_that_they_count(browser: Browser, client: Client) -> None:
+    await client.start(checkout, 1)
+
+    page = (await browser.get("/")).text
+    tile = re.search(
+        r'<a class="tile" id="tile-ready" href="([^"]+)">.*?<span class="value">([^<]+)</span>', page, re.DOTALL
+    )
+
+    assert tile is not None
+    assert tile[2] == "1"
+    assert len(rows_of((await browser.get(unescape(tile[1]))).text)) == 1
+
+
+async def test_the_address_says_which_runs_are_listed_and_each_condition_can_be_lifted(
+    browser: Browser, client: Client
+) -> None:
+    mine = await client.options(key="order-42", metadata={"tenant": "acme"}).start(checkout, 1)
+    await client.options(key="order-43").start(checkout, 2)
+
+    page = (await browser.get("/runs", params={"q": "order-42", "meta": "tenant=acme", "status": "pending"})).text
+    assert rows_of(page) == [mine.id]
+    assert page.count('class="chip"') == 2
+
+    lifted = unescape(re.findall(r'<a href="([^"]+)" aria-label="Without', page)[0])
+    assert "status=pending" in lifted
+    assert len(rows_of((await browser.get("/runs", params={"status": "pending"})).text)) == 2
+    assert rows_of((await browser.get("/runs", params={"status": "completed"})).text) == []
+
+
+async def test_the_form_keeps_the_conditions_that_none_of_its_fields_shows(browser: Browser) -> None:
+    page = (await browser.get("/runs?meta=tenant%3Dacme&meta=plan%3Dfree&status=failed&fingerprint=" + "a" * 16)).text
+
+    assert '<input type="hidden" name="meta" value="tenant=acme">' in page
+    assert 'name="meta" type="text" value="plan=free"' in page
+    assert '<input type="hidden" name="status" value="failed">' in page
+    assert f'<input type="hidden" name="fingerprint" value="{"a" * 16}">' in page
+
+
+async def test_the_empty_fields_of_a_form_are_not_in_the_address(browser: Browser) -> None:
+    answer = await browser.get("/runs?q=&workflow=checkout&error=&sort=newest&limit=50")
+
+    assert answer.status_code == 303
+    assert answer.headers["Location"] == "/runs?workflow=checkout"
+
+
+async def test_a_condition_that_cannot_be_read_is_said_beside_its_field_and_kept_as_typed(
+    browser: Browser, client: Client
+) -> None:
+    await client.start(checkout, 1)
+
+    answer = await browser.get("/runs", params={"since": "the other day", "workflow": "checkout"})
+
+    assert answer.status_code == 400
+    assert 'value="the other day"' in answer.text
+    assert 'id="f-since-d"' in answer.text
+    assert len(rows_of(answer.text)) == 1
+
+
+async def test_paging_forth_and_back_shows_each_run_once(browser: Browser, client: Client) -> None:
+    ids = [run.id for run in await client.start_many(checkout, [(number,) for number in range(7)])]
+
+    first = (await browser.get("/runs", params={"limit": "3"})).text
+    second = (await browser.get(link(first, "Older →"))).text
+    third = (await browser.get(link(second, "Older →"))).text
+
+    assert rows_of(first) + rows_of(second) + rows_of(third) == ids[::-1]
+    assert rows_of((await browser.get(link(third, "← Newer"))).text) == rows_of(second)
+
+
+async def test_a_list_fetched_again_keeps_its_rows_and_counts_what_is_new(browser: Browser, client: Client) -> None:
+    await client.start(checkout, 1)
+    page = (await browser.get("/runs")).text
+    again = re.search(r'id="list" hx-get="([^"]+)"', page)
+    assert again is not None
+
+    await client.start(checkout, 2)
+    fetched = (await browser.get(unescape(again[1]))).text
+
+    assert rows_of(fetched) == rows_of(page)
+    assert "1 new" in fetched
+    assert len(rows_of((await browser.get(link(fetched, "1 new"))).text)) == 2
+
+
+async def test_an_open_list_goes_on_after_the_console_was_started_anew(browser: Browser, client: Client) -> None:
+    run = await client.start(checkout, 1)
+    stale = {"cursor": "of-a-console-that-is-gone"}
+
+    assert (await browser.get("/runs", params=stale)).status_code == 400
+    assert rows_of((await browser.get("/runs", params=stale, headers={"HX-Request": "true"})).text) == [run.id]
+
+
+async def test_selected_runs_are_asked_about_and_then_changed(browser: Browser, client: Client) -> None:
+    runs = await client.start_many(checkout, [(number,) for number in range(3)])
+
+    asked = await browser.send_form("/runs/bulk", verb="cancel", id=[run.id for run in runs[:2]], back="/runs")
+    assert asked.status_code == 200
+    assert "Cancel 2 runs" in asked.text
+    assert {str(await run.status()) for run in runs} == {"pending"}
+
+    begun = await browser.send_form("/batches", verb="cancel", id=[run.id for run in runs[:2]], reason="a mistake")
+    assert begun.status_code == 303
+    await runs[1].reached(rq.Status.CANCELLED, timeout=10)
+    assert str(await runs[0].status()) == "cancelled"
+    assert str(await runs[2].status()) == "pending"
+    assert "a mistake" in (await browser.get(begun.headers["Location"])).text
+
+
+async def test_all_that_fit_are_counted_before_anything_is_changed(browser: Browser, client: Client) -> None:
+    await client.start_many(checkout, [(number,) for number in range(12)])
+
+    page = (await browser.get("/batches/new", params={"verb": "cancel", "workflow": "checkout"})).text
+
+    assert "Cancel 12 runs" in page
+    assert 'name="workflow" value="checkout"' in page
+    assert await client.count(rq.RunFilter(status=rq.Status.PENDING)) == 12
+
+
+async def test_pressing_a_bulk_button_with_nothing_selected_says_so(browser: Browser) -> None:
+    answer = await browser.send_form("/runs/bulk", verb="cancel", back="/runs")
+
+    assert answer.headers["Location"] == "/runs"
+    assert "Select some runs first" in (await browser.get("/runs")).text
+
+
+async def test_dead_letters_that_failed_alike_stand_together(browser: Browser, failed: list[str]) -> None:
+    page = (await browser.get("/dead-letter")).text
+
+    assert page.count('id="group-') == 1
+    assert "<strong>3</strong>" in page
+    listed = (await browser.get(link(page, "<strong>3</strong>"))).text
+    assert sorted(rows_of(listed)) == sorted(failed)
+    asked = (await browser.get(link(page.replace("<strong>3</strong>", ""), "Redrive…"))).text
+    assert "Redrive 3 runs" in asked
+
+
+async def test_a_list_of_failures_says_which_condition_is_none_and_shows_what_fits_the_others(
+    browser: Browser, failed: list[str]
+) -> None:
+    for wrong in ("since=999999w", "since=soon", "ended_since=999999w&meta=nothing"):
+        answer = await browser.get(f"/dead-letter?{wrong}")
+        assert answer.status_code == 200, wrong
+        assert f">{wrong.partition('=')[0].capitalize()}: " in answer.text
+        assert "<strong>3</strong>" in answer.text
+
+
+async def test_markup_in_errors_and_names_is_shown_as_text(browser: Browser, client: Client, failed: list[str]) -> None:
+    await client.options(key=NASTY, metadata={NASTY: NASTY}, queue=f"q{NASTY}").start(checkout, 1)
+
+    for path in ("/runs", "/dead-letter", "/queues", f"/runs?q={NASTY}", f"/audit?principal={NASTY}"):
+        page = (await browser.get(path)).text
+        assert "<img" not in page
+        assert "</script>" not in re.sub(r"<script src=[^>]+></script>", "", page)
+
+
+async def test_a_queue_whose_name_holds_a_slash_is_paused_and_resumed(browser: Browser, client: Client) -> None:
+    await client.options(queue="eu/mail").start(checkout, 1)
+
+    told = await browser.send_form("/queues", verb="pause", name="eu/mail", reason="the server moves", back="/queues")
+    assert told.status_code == 303
+    page = text_of((await browser.get("/queues/eu%252Fmail")).text)
+    assert "Nothing of it is taken up" in page
+    assert "the server moves" in page
+
+    await browser.send_form("/queues", verb="resume", name="eu/mail", back="/queues")
+    assert [queue.paused_at for queue in await client.queues.list()] == [None]
+
+
+async def test_whatever_the_name_of_a_queue_is_its_links_lead_to_it(browser: Browser, client: Client) -> None:
+    for name in NAMES:
+        await client.queues.pause(name)
+    for path, words in (("/", "Look →"), ("/queues", None)):
+        page = (await browser.get(path)).text
+        for name in NAMES:
+            text = re.escape(escape(words or name))
+            row = rf"Queue {re.escape(escape(name))} is paused.*?" if words else ""
+            found = re.search(rf'{row}<a [^>]*href="([^"]+)"[^>]*>{text}</a>', page)
+            assert found is not None, (path, name)
+            led_to = (await browser.get(unescape(found[1]))).text
+            assert f"<h1>{escape(name)}</h1>" in led_to
+            assert "Nothing of it is taken up" in led_to
+
+
+async def test_whatever_the_name_of_a_queue_is_its_buttons_are_of_it(browser: Browser, client: Client) -> None:
+    for name in NAMES:
+        await browser.send_form("/queues", verb="pause", name=name, back="/queues")
+    assert {queue.name for queue in await client.queues.list()} == set(NAMES)
+    for name in NAMES:
+        await browser.send_form("/queues", verb="resume", name=name, back="/queues")
+    assert await client.queues.list() == []
+
+
+async def test_whatever_the_name_of_a_type_or_a_schedule_is_its_links_lead_to_it(
+    browser: Browser, client: Client
+) -> None:
+    for name in NAMES:
+        await client.start(name, 1)
+        await client.schedules.put(rq.Schedule(name, name, (1,), cron="0 3 * * *"))
+    for path in ("/types", "/schedules"):
+        page = (await browser.get(path)).text
+        for name in NAMES:
+            found = link(page, escape(name))
+            assert found.startswith(path)
+            assert f"<h1>{escape(name)}</h1>" in (await browser.get(found)).text
+    for name in NAMES:
+        await browser.send_form("/schedules", verb="delete", name=name)
+    assert await client.schedules.list() == []
+
+
+async def test_a_schedule_is_made_in_a_form_which_keeps_what_was_typed_while_it_is_wrong(
+    browser: Browser, client: Client
+) -> None:
+    wrong = await browser.send_form("/schedule", name="nightly", workflow="checkout", args="[42", cron="0 3 * * *")
+    assert wrong.status_code == 422
+    assert "[42</textarea>" in wrong.text
+    assert "this is no JSON" in wrong.text
+
+    made = await browser.send_form("/schedule", name="nightly", workflow="checkout", args="[42]", cron="0 3 * * *")
+    assert made.headers["Location"] == "/schedules/nightly"
+    page = text_of((await browser.get("/schedules/nightly")).text)
+    assert "0 3 * * *" in page
+    assert page.count(" 03:00:00") == 5
+
+
+async def test_a_schedule_is_paused_triggered_backfilled_and_deleted(browser: Browser, client: Client) -> None:
+    await client.schedules.put(rq.Schedule("hourly", "checkout", (1,), cron="0 * * * *", overlap="allow"))
+
+    async def act(verb: str, **more: str) -> None:
+        fields = {"verb": verb, "name": "hourly", "back": "/schedules/hourly", **more}
+        told = await browser.send_form("/schedules", fields)
+        assert told.status_code == 303, told.text
+
+    await act("pause")
+    assert "paused" in (await browser.get("/schedules")).text
+    await act("resume")
+    await act("trigger")
+    assert await client.count() == 1
+    await act("backfill", since="2026-01-01 00:00", until="2026-01-01 03:30")
+    assert await client.count() > 3
+    await act("delete")
+    assert await client.schedules.list() == []
+
+
+async def test_a_limit_is_set_and_deleted(browser: Browser, client: Client) -> None:
+    told = await browser.send_form("/limits", verb="set", scope="stripe", concurrency="5", rate="100", per="60")
+    assert told.headers["Location"] == "/limits"
+    [limit] = await client.limits.list()
+    assert (limit.scope, limit.concurrency) == ("stripe", 5)
+    assert "stripe" in (await browser.get("/limits")).text
+
+    wrong = await browser.send_form("/limits", verb="set", scope="stripe", concurrency="many")
+    assert wrong.status_code == 400
+
+    await browser.send_form("/limits", verb="delete", scope="stripe")
+    assert await client.limits.list() == []
+
+
+async def test_types_and_workers_show_what_was_registered(browser: Browser, client: Client) -> None:
+    async with rq.Worker(client, workflows=[checkout], activities=[transfer], queues=("default", "eu/mail")):
+        types = text_of((await browser.get("/types")).text)
+        assert "checkout" in types
+        assert "transfer" in types
+        assert (await browser.get("/types/checkout")).status_code == 200
+        workers = (await browser.get("/workers")).text
+        assert "1 alive" in workers
+        worker = re.search(r'id="worker-(\d+)"', workers)
+        assert worker is not None
+        page = text_of((await browser.get(f"/workers/{worker[1]}")).text)
+        assert "checkout@1" in page
+        assert "eu/mail" in page
+
+
+async def test_what_failed_in_a_day_leads_to_the_runs_that_ended_in_it(
+    browser: Browser, client: Client, failed: list[str]
+) -> None:
+    for path in ("/types", "/"):
+        page = (await browser.get(path)).text
+        found = re.search(r'<a class="err" href="([^"]+workflow=payout[^"]*)">3</a>', page)
+        assert found is not None, path
+        assert "ended_since=1d" in found[1]
+        assert sorted(rows_of((await browser.get(unescape(found[1]))).text)) == sorted(failed)
+
+
+async def test_a_blocked_run_shows_what_is_recorded_against_what_was_asked(browser: Browser, client: Client) -> None:
+    @rq.workflow(name="changed")
+    def before(ctx: rq.Context) -> rq.Flow[None]:
+        yield ctx.signal("first")
+
+    @rq.workflow(name="changed")
+    def after(ctx: rq.Context) -> rq.Flow[None]:
+        yield ctx.signal("second")
+
+    run = await client.start("changed")
+    async with rq.Worker(client, workflows=[before], build="a"):
+        await run.reached(rq.Status.WAITING, timeout=10)
+    async with rq.Worker(client, workflows=[after], build="b", cache=0):
+        await run.send("first", 1)
+        await run.reached(rq.Status.BLOCKED, timeout=10)
+
+    page = text_of((await browser.get("/blocked")).text)
+    assert "first" in page
+    assert "second" in page
+
+
+async def test_what_people_did_is_in_the_audit(browser: Browser, client: Client) -> None:
+    run = await client.start(checkout, 1)
+    await browser.send_form("/batches", verb="cancel", id=[run.id], reason="a test order")
+    await run.reached(rq.Status.CANCELLED, timeout=10)
+
+    assert "a test order" in text_of((await browser.get("/audit")).text)
+    wrong = await browser.get("/audit?run=none&principal=ann")
+    assert wrong.status_code == 400
+    assert 'value="ann"' in wrong.text
+    assert "none" in text_of(wrong.text)
+    table = (await browser.get("/audit/export.csv")).text
+    assert table.startswith("id,at,principal,action")
+    assert "a test order" in table
+
+
+async def test_a_list_is_kept_as_a_file_in_which_no_text_is_a_formula(browser: Browser, client: Client) -> None:
+    await client.options(key="=1+1").start(checkout, 1)
+
+    answer = await browser.get("/runs/export.csv", params={"workflow": "checkout"})
+
+    assert answer.headers["Content-Disposition"] == 'attachment; filename="runs.csv"'
+    assert ',"\'=1+1",' in answer.text
+    kept = (await browser.get("/runs/export.json")).json()
+    assert (kept["items"][0]["key"], kept["cut"]) == ("=1+1", None)
+
+
+@pytest.mark.parametrize("path", ["/runs/export.csv?workflow=checkout", "/audit/export.csv?action=start"])
+async def test_a_file_of_a_list_has_so_many_rows_and_says_if_there_are_more(
+    browser: Browser, client: Client, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    for nth in range(3):
+        await browser.post("/api/v1/runs", json={"workflow": "checkout", "args": [nth]})
+    [stem] = re.findall(r"^/(\w+)", path)
+
+    monkeypatch.setattr(exporting, "MOST_EXPORTED", 2)
+    few = await browser.get(path)
+    assert few.headers["Content-Disposition"] == f'attachment; filename="{stem}-newest-2.csv"'
+    assert len(few.text.splitlines()) == 1 + 2
+
+
+async def test_a_search_that_finds_nothing_page_after_page_comes_to_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exporting, "PATIENCE", 0.01)
+    looks = 0
+
+    async def nothing(_: str | None) -> AuditPage:
+        nonlocal looks
+        looks += 1
+        return AuditPage(rows=(), next=str(looks))
+
+    found = await exporting.gathered(nothing)
+    assert (found.rows, found.cut) == ([], "time")
+    assert found.file_name("audit", "csv") == "audit-newest-0-time-was-up.csv"
+    assert looks > 1
+
+
+async def test_another_time_zone_changes_the_times_of_every_page(browser: Browser, client: Client) -> None:
+    await client.schedules.put(rq.Schedule("noon", "checkout", (1,), cron="0 12 * * *"))
+    assert " 12:00:00" in (await browser.get("/schedules/noon")).text
+
+    await browser.send_form("/zone", zone="Asia/Tokyo", back="/schedules/noon")
+
+    page = (await browser.get("/schedules/noon")).text
+    assert " 21:00:00" in page
+    assert " 12:00:00" not in page
+
+
+async def test_rows_are_as_roomy_as_the_browser_has_chosen(browser: Browser) -> None:
+    assert 'data-density="compact"' in (await browser.get("/runs")).text
+
+    await browser.send_form("/settings/density", density="roomy", back="/settings")
+
+    assert 'data-density="roomy"' in (await browser.get("/runs")).text
+
+
+async def test_who_may_only_look_is_offered_nothing_else(reader: Browser, client: Client) -> None:
+    await client.options(queue="mail").start(checkout, 1)
+    await client.schedules.put(rq.Schedule("noon", "checkout", (1,), cron="0 12 * * *"))
+    await client.limits.set("stripe", concurrency=1)
+
+    paths = ("/runs", "/queues", "/queues/mail", "/schedules", "/schedules/noon", "/limits", "/dead-letter", "/types")
+    for path in paths:
+        page = (await reader.get(path)).text
+        forms = re.findall(r'<form[^>]*method="post"[^>]*action="([^"]+)"', page)
+        assert set(forms) <= {"/theme", "/zone", "/settings/density"}, (path, forms)
+    assert (await reader.get("/schedule")).status_code == 403
