@@ -47,11 +47,12 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Failing(msgspec.Struct, frozen=True, kw_only=True):
-    """A type that has failed in the last day: how often, and how many were started."""
+    """A type that has failed in the last day: how many ends that was, and of how many. A run that was opened again may
+    have ended several times."""
 
     workflow: str
     failed: Count
-    started: Count
+    ended: Count
 
 
 class Overview(msgspec.Struct, frozen=True, kw_only=True):
@@ -188,9 +189,9 @@ async def _skew(context: Context) -> tuple[Alert, ...]:
 async def _failing(context: Context, now: datetime) -> tuple[Failing, ...]:
     day = await by_workflow(context, now)
     failing = [
-        Failing(workflow=each.workflow, failed=Count(each.failed + each.dead_letter), started=Count(each.started))
+        Failing(workflow=each.workflow, failed=Count(failed), ended=Count(each.completed + failed + each.cancelled))
         for each in day
-        if each.workflow is not None and each.failed + each.dead_letter
+        if each.workflow is not None and (failed := each.failed + each.dead_letter)
     ]
     return tuple(sorted(failing, key=lambda each: -each.failed.n)[:MOST_FAILING])
 

@@ -23,9 +23,9 @@ def needed(field: str, text: str) -> str:
 
 
 def json_of(field: str, text: str) -> Any:
-    """The value of JSON text; null for nothing."""
+    """The value of JSON text."""
     if not text:
-        return None
+        raise BadFields({field: 'write a value as JSON, such as true or {"ok": true}; null where there is none'})
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:

@@ -57,6 +57,18 @@ async def test_what_needs_somebody_is_told(client: Client, context: Context, wor
     assert parse_query(alerts[1].params) == RunQuery(status=(Status.PENDING,), workflow="charge", queue="slow")
 
 
+async def test_what_fails_is_a_share_of_what_ended_also_where_it_was_let_go_on_and_failed_again(
+    client: Client, context: Context, worker: Worker
+) -> None:
+    run = await client.start(refused, 1)
+    await run.reached(Status.DEAD_LETTER, timeout=10)
+    assert await client.redrive(run.id) == 1
+    await run.reached(Status.DEAD_LETTER, timeout=10)
+    [failing] = (await overview(context)).failing
+    assert failing.workflow == "refused"
+    assert failing.failed.n == failing.ended.n >= 1
+
+
 class Crowded:
     """A storage that has counted not all that is open."""
 

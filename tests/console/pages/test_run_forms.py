@@ -59,6 +59,16 @@ async def test_a_value_that_is_no_json_is_shown_again_with_what_is_wrong(
     assert await waiting.status() == Status.WAITING
 
 
+async def test_an_empty_value_is_asked_for_and_null_is_sent_where_it_is_written(
+    browser: Browser, waiting: Handle[dict[str, object]]
+) -> None:
+    sent = await browser.send_form(f"/runs/{waiting.id}/send", {"channel": "approval", "value": ""})
+    assert (sent.status_code, "null where there is none" in sent.text) == (422, True)
+    assert await waiting.status() == Status.WAITING
+    sent = await browser.send_form(f"/runs/{waiting.id}/send", {"channel": "approval", "value": "null"})
+    assert sent.status_code == 303
+
+
 async def test_of_two_who_act_on_one_run_the_second_is_told_what_it_has_become(
     browser: Browser, waiting: Handle[dict[str, object]]
 ) -> None:
