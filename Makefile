@@ -21,23 +21,25 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYRIGHT_PYTHON_GLOBAL_NODE := 0
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
-.PHONY: help setup demo test coverage check lint types floors bench mutants faults docs clean
+.PHONY: help setup demo test coverage check lint types floors bench mutants faults docs generated clean
 
 help: ## what there is
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) ## make .venv with everything in it
 
 demo: $(SMALL) ## an order survives kill -9
 	$(BIN)/runnerq demo
 
+# The browser's tests share one world and one Chromium, which keep the cores busy: a second process would make both anew.
 # Coverage takes as much time again as the tests do, so that only the floor that is held at 100 % pays for it.
 test: $(READY) ## all tests; those of the workflow floor take all of its branches. ARGS="-x tests/client" runs these alone
 ifdef ARGS
 	$(PYTEST) $(ARGS)
 else
 	$(PYTEST) tests/workflow --cov=runnerq/workflow --cov-report=term-missing:skip-covered --cov-fail-under=100
-	$(PYTEST) --ignore=tests/workflow
+	$(PYTEST) --ignore=tests/workflow --ignore=tests/browser
+	$(PYTEST) tests/browser --numprocesses 0
 endif
 
 coverage: $(READY) ## all tests, and which lines and branches of everything they take
@@ -66,7 +68,10 @@ faults: $(READY) ## break the database, connections and workers under load; noth
 	$(BIN)/python -m tests.faults $(ARGS)
 
 docs: $(READY) ## build the documentation into site/, warnings as errors
-	$(BIN)/mkdocs build --quiet --strict
+	$(BIN)/mkdocs build --strict
+
+generated: $(READY) ## write what the docs have of the code: API document, reference, commands, events, tables
+	for page in openapi reference commands telemetry_tables schema_tables; do $(BIN)/python -m tools.$$page || exit 1; done
 
 clean: ## remove what targets have made
 	rm -rf .venv .venv-* site .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage

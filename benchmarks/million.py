@@ -15,7 +15,7 @@ import runnerq as rq
 from benchmarks.databases import Place
 from runnerq.client.filters import checked_filter
 from runnerq.console.models.context import context_of
-from runnerq.console.models.dead_letters import failures
+from runnerq.console.models.dead_letters import GLANCE, failures
 from runnerq.console.models.filters import RunQuery
 from runnerq.console.models.overview import overview
 from runnerq.console.models.queues import queues
@@ -128,7 +128,8 @@ async def _questions(client: rq.Client, dsn: str) -> dict[str, Callable[[], Awai
         "page_overview": page(lambda: overview(context)),
         "page_runs": page(lambda: list_runs(context, RunQuery())),
         "page_run": page(lambda: run_detail(context, middle)),
-        "page_dead_letters": page(lambda: failures(context)),
+        "page_dead_letters": page(lambda: failures(context, most=GLANCE)),
+        "page_dead_letters_far": page(lambda: failures(context)),
         "page_types": page(lambda: types(context)),
         "page_queues": page(lambda: queues(context)),
         **{f"list_{name}": listing(where) for name, where in filters.items()},

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from litestar import Litestar, Request, Response, get, post
 from litestar.di import NamedDependency
-from litestar.params import FromPath
+from litestar.params import FromPath, JSONBody
 
 import runnerq as rq
 from runnerq.console import Console, RunnerQPlugin
@@ -43,13 +44,13 @@ def checkout(ctx: rq.Context, order: Order) -> rq.Flow[str]:
 
 
 @post("/orders")
-async def place(data: Order, runnerq: RunnerQ) -> dict[str, str]:
+async def place(data: JSONBody[Order], runnerq: RunnerQ) -> dict[str, str]:
     run = await runnerq.options(key=data.id).start(checkout, data)  # the same order twice is the same run
     return {"run": run.id}
 
 
 @post("/orders/{order_id:str}/approval")
-async def decide(order_id: FromPath[str], data: Decision, runnerq: RunnerQ) -> dict[str, bool]:
+async def decide(order_id: FromPath[str], data: JSONBody[Decision], runnerq: RunnerQ) -> dict[str, bool]:
     return {"sent": await runnerq.handle_by_key(checkout, order_id).send(APPROVAL, data)}
 
 
@@ -60,7 +61,7 @@ async def show(order_id: FromPath[str], runnerq: RunnerQ) -> dict[str, str]:
     return {"status": status, "result": await run.result() if status == rq.Status.COMPLETED else ""}
 
 
-def no_such_order(_: Request, error: rq.RunNotFound) -> Response[dict[str, str]]:
+def no_such_order(_: Request[Any, Any, Any], error: rq.RunNotFound) -> Response[dict[str, str]]:
     return Response({"detail": f"there is no order {error.key!r}"}, status_code=404)
 
 

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import os
+from contextlib import AsyncExitStack
+from uuid import uuid4
 
-from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 import runnerq as rq
+from runnerq.persistence.embedded import EmbeddedPostgres
 
-DSN = os.environ["RUNNERQ_DSN"]  # the shop's own database: runnerq lives in a schema of it
-engine = create_async_engine(DSN.replace("postgresql://", "postgresql+asyncpg://"))
-sessions = async_sessionmaker(engine, expire_on_commit=False)
+sessions: async_sessionmaker[AsyncSession] = async_sessionmaker(expire_on_commit=False)
 
 
 class Base(DeclarativeBase): ...
 
 
 class Order(Base):
-    __tablename__ = "orders"
+    __tablename__ = "example_orders"
     id: Mapped[str] = mapped_column(primary_key=True)
     item: Mapped[str]
 
@@ -42,20 +43,28 @@ async def place(client: rq.Client, order: Order, *, in_stock: bool) -> rq.Handle
 
 
 async def main() -> None:
-    async with engine.begin() as connection:
-        await connection.run_sync(Base.metadata.create_all)
-    async with rq.connect(DSN) as client, rq.Worker(client, activities=[ship]):
-        run = await place(client, Order(id="o-1", item="cup"), in_stock=True)
-        print("o-1:", await run.result(timeout=30))  # the commit has woken the worker
+    async with AsyncExitStack() as stack:
+        # The shop's own database: runnerq lives in a schema of it. Without one, the embedded server of this folder.
+        dsn = os.environ.get("RUNNERQ_DSN", "") or await stack.enter_async_context(EmbeddedPostgres())
+        engine = create_async_engine(dsn.replace("postgresql://", "postgresql+asyncpg://"))
+        stack.push_async_callback(engine.dispose)
+        sessions.configure(bind=engine)
+        async with engine.begin() as connection:
+            await connection.run_sync(Base.metadata.create_all)
+
+        client = await stack.enter_async_context(rq.connect(dsn))
+        await stack.enter_async_context(rq.Worker(client, activities=[ship]))
+        cup, mug = Order(id=f"o-{uuid4()}", item="cup"), Order(id=f"o-{uuid4()}", item="mug")
+        run = await place(client, cup, in_stock=True)
+        print("cup:", await run.result(timeout=30))  # the commit has woken the worker
         try:
-            await place(client, Order(id="o-2", item="mug"), in_stock=False)
+            await place(client, mug, in_stock=False)
         except LookupError as error:
-            print("o-2:", error)
+            print("mug:", error)
         try:
-            await client.handle_by_key(ship, "o-2").status()
-        except rq.RunNotFound as error:
-            print("o-2:", error)
-    await engine.dispose()
+            await client.handle_by_key(ship, mug.id).status()
+        except rq.RunNotFound:
+            print("mug: there is no run that ships it")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""The command line. ``main`` is what the ``runnerq`` command runs."""
+"""The command line. ``main`` is what the ``runnerq`` command runs, ``for_litestar`` what ``litestar runnerq`` does."""
 
 from __future__ import annotations
 
-from runnerq.cli.main import main
+from runnerq.cli.main import for_litestar, main
 
-__all__ = ["main"]
+__all__ = ["for_litestar", "main"]

@@ -1,41 +1,36 @@
-"""How a command changes something: it is done, and written down in the audit with who did it and why."""
+"""How a command asks and acts: as the console does, with the same reads and actions, which the audit keeps.
+
+The cursors of a listing hold from one call of a command to the next: nobody is kept out by their signature, since
+whoever calls a command has the database.
+"""
 
 from __future__ import annotations
 
 import getpass
 import os
 import socket
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeVar
 
 import click
 
 from runnerq.client.client import Client
-from runnerq.console.actions.doing import Deed, Done, done
-from runnerq.console.models.context import context_of
+from runnerq.console.access import ALL, Principal
+from runnerq.console.models.batches import Batches
+from runnerq.console.models.cache import Cache
+from runnerq.console.models.context import Context
+from runnerq.console.models.paging import Cursors
+from runnerq.console.models.redaction import Redactor, mask
 
-T = TypeVar("T")
+CURSORS = b"runnerq, the command line"
 
+unchecked_option = click.option(
+    "--unchecked", is_flag=True, help="Do it also where the code is known not to take such values."
+)
 reason_option = click.option("--reason", help="Why: it is kept in the audit.")
 
 
-async def acted(
-    client: Client,
-    action: str,
-    verb: Callable[[], Awaitable[bool]],
-    *,
-    run_id: str | None = None,
-    target: str | None = None,
-    reason: str | None = None,
-    request: Mapping[str, Any] | None = None,
-) -> bool:
-    """Do it, and write down what came of it, also where it is refused; whether it changed anything."""
-
-    async def work() -> Done:
-        return Done(message=f"{action} of {target or run_id}", changed=await verb())
-
-    deed = Deed(action=action, run_id=run_id, target=target, reason=reason, request=request)
-    return (await done(context_of(client, person()), deed, work)).changed
+def context(client: Client, redact: Redactor = mask) -> Context:
+    """What reads and actions of the console are given by a command: whoever calls it may do everything."""
+    return Context(client, Principal(person(), ALL), Cursors(CURSORS), Cache(), Batches(), redact)
 
 
 def person() -> str:

@@ -2,18 +2,75 @@
 
 from __future__ import annotations
 
-import click
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
 
-from runnerq.cli.acting import person, reason_option
-from runnerq.cli.filters import Which, takes_filter
+import click
+import msgspec
+
+from runnerq.cli.acting import context, reason_option
+from runnerq.cli.bulk import Asked, do, takes_sureness
+from runnerq.cli.completing import known_runs
+from runnerq.cli.filters import takes_page, takes_query
+from runnerq.cli.fleet_tables import failures_table, group_conditions
 from runnerq.cli.masking import takes_reveal
-from runnerq.cli.runs import print_page
-from runnerq.cli.shared import Database, connected, output_option, print_json, run_id, say, takes_database
+from runnerq.cli.output import Output, output_option, show_list
+from runnerq.cli.picking import Pick, pick
+from runnerq.cli.runs import show_runs
+from runnerq.cli.shared import Database, connected, takes_database
+from runnerq.cli.telling import say
 from runnerq.client.client import Client
-from runnerq.console.actions.doing import Deed, Done, done
-from runnerq.console.models.context import context_of
+from runnerq.console.actions import runs as actions
+from runnerq.console.actions.doing import Done
+from runnerq.console.models.context import Context
+from runnerq.console.models.dead_letters import failures
+from runnerq.console.models.filters import RunQuery
 from runnerq.console.models.redaction import Redactor
-from runnerq.persistence.records import RunFilter, Status
+from runnerq.errors import WrongState
+from runnerq.persistence.records import Status
+
+T = TypeVar("T")
+
+DEAD = (Status.DEAD_LETTER,)
+
+
+def takes_dead_letters(command: Callable[..., T]) -> Callable[..., T]:
+    """Add the arguments ID, ``--key``, the options of a query and ``--all``, of which one is to be given, and what a
+    batch takes;
+    the command gets ``asked: Asked``, ``output`` and ``database``."""
+
+    @click.argument("runs", metavar="[ID]...", type=pick, nargs=-1, shell_complete=known_runs)
+    @takes_query
+    @click.option("--key", help="In place of the ID: the run that holds this key, with --workflow alone.")
+    @click.option("--all", is_flag=True, help="All dead letters there are.")
+    @takes_sureness
+    @reason_option
+    @output_option
+    @takes_database
+    @functools.wraps(command)
+    def with_dead_letters(
+        *,
+        runs: tuple[Pick, ...],
+        query: RunQuery,
+        key: str | None,
+        yes: bool,
+        dry_run: bool,
+        reason: str | None,
+        **options: Any,
+    ) -> T:
+        if key is not None:
+            if not query.workflow or query != RunQuery(workflow=query.workflow):
+                raise click.UsageError("--key and --workflow go together, and with no other condition")
+            runs, query = (*runs, Pick(key=key, workflow=query.workflow)), RunQuery()
+        ways = (bool(runs), query != RunQuery(), options.pop("all"))
+        if sum(ways) != 1:
+            one_of = "the IDs of dead letters, or options that say which, or --all"
+            raise click.UsageError(f"give one of these, not {sum(ways)}: {one_of}" if any(ways) else f"give {one_of}")
+        which = None if runs else msgspec.structs.replace(query, status=DEAD)
+        return command(asked=Asked(picks=runs, query=which, reason=reason, yes=yes, dry_run=dry_run), **options)
+
+    return with_dead_letters
 
 
 @click.group()
@@ -22,69 +79,59 @@ def dead() -> None:
 
 
 @dead.command("list")
-@takes_filter
-@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True)
-@click.option("--cursor", type=run_id, help="The 'next' of the page before.")
+@takes_query
+@takes_page
 @takes_reveal
 @output_option
 @takes_database
-def listing(*, which: Which, limit: int, cursor: str | None, redact: Redactor, output: str, database: Database) -> None:
+def listing(*, query: RunQuery, limited: bool, redact: Redactor, output: Output, database: Database) -> None:
     """List dead letters, newest first."""
+    letters = msgspec.structs.replace(query, status=DEAD)
+    connected(database, lambda client: show_runs(context(client, redact), letters, output, limited=limited))
+
+
+@dead.command()
+@takes_query
+@takes_reveal
+@output_option
+@takes_database
+def groups(*, query: RunQuery, redact: Redactor, output: Output, database: Database) -> None:
+    """List dead letters by what they failed with, those alike together.
+
+    `dead redrive --where 'workflow=... fingerprint=...'` is for all of one group.
+    """
 
     async def work(client: Client) -> None:
-        dead_letters = await which.now(client.storage, Status.DEAD_LETTER)
-        print_page(await client.list(dead_letters, limit, cursor), redact, output)
+        found = await failures(context(client, redact), query)
+        some = found.groups
+        show_list(output, found, some, name=group_conditions, table=lambda: failures_table(some))
+        if found.capped:
+            say("only the newest were looked at: there may be more")
 
     connected(database, work)
 
 
 @dead.command()
-@click.argument("run_id", metavar="[ID]", type=run_id, required=False)
-@takes_filter
-@click.option("--all", "everything", is_flag=True, help="All dead letters there are.")
-@click.option("--dry-run", is_flag=True, help="Only say how many would go on.")
-@reason_option
-@output_option
-@takes_database
-def redrive(
-    *,
-    run_id: str | None,
-    which: Which,
-    everything: bool,
-    dry_run: bool,
-    reason: str | None,
-    output: str,
-    database: Database,
-) -> None:
-    """Let a dead letter, or all that fit the options, go on from the entry that failed."""
-    ways = (run_id is not None, which != Which(), everything)
-    if sum(ways) != 1:
-        one_of = "the ID of a dead letter, or options that say which, or --all"
-        raise click.UsageError(f"give one of these, not {sum(ways)}: {one_of}" if any(ways) else f"give {one_of}")
-
-    async def work(client: Client) -> None:
-        where = await which.now(client.storage) if run_id is None else run_id
-        if dry_run:
-            count = await client.redrive(where, dry_run=True)
-        else:
-            count = await _redriven(client, where, run_id, reason)
-        if output == "json":
-            print_json({"count": count, "dry_run": dry_run})
-        else:
-            letters, goes = ("dead letter", "goes") if count == 1 else ("dead letters", "go")
-            say(f"{count} {letters} " + ("would go on" if dry_run else f"{goes} on"))
-
-    connected(database, work)
+@takes_dead_letters
+def redrive(*, asked: Asked, output: Output, database: Database) -> None:
+    """Let dead letters go on, each from the entry that failed."""
+    do(database, "redrive", asked, output, lambda here, run_id: actions.redrive(here, run_id, reason=asked.reason))
 
 
-async def _redriven(client: Client, where: str | RunFilter, run_id: str | None, reason: str | None) -> int:
-    """How many go on; who had them go on is kept in the audit."""
+@dead.command()
+@takes_dead_letters
+def discard(*, asked: Asked, output: Output, database: Database) -> None:
+    """Delete dead letters for good, with all below them.
 
-    async def work() -> Done:
-        count = await client.redrive(where)
-        return Done(message=f"{count} go on", changed=count > 0, count=count)
+    What another run has started is deleted with that one alone.
+    """
+    if len(asked.picks) > 1:
+        raise click.UsageError("give one ID, or options that say which: `runnerq delete` takes several IDs")
+    do(database, "delete", asked, output, lambda here, run_id: _discarded(here, run_id, asked.reason))
 
-    which = None if isinstance(where, str) else {"which": where}
-    target = None if run_id is not None else "all dead letters that fit"
-    deed = Deed(action="redrive", run_id=run_id, target=target, reason=reason, request=which)
-    return (await done(context_of(client, person()), deed, work)).count or 0
+
+async def _discarded(here: Context, run_id: str, reason: str | None) -> Done:
+    record = await here.client.storage.run(run_id)
+    if record is not None and record.status is not Status.DEAD_LETTER:
+        raise WrongState(run_id, record.status, "discard", "`runnerq delete` is for any run that has ended")
+    return await actions.delete(here, run_id, reason=reason)

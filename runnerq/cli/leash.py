@@ -4,8 +4,9 @@ Rules
 - It comes as stdin, and user code finds /dev/null there, as systemd has it: what reads stdin must not wait for a
   supervisor that writes nothing.
 - A thread watches it: an event loop that user code blocks would hear nothing.
-- Who has not stopped ``LONGEST_STOP`` later, whatever keeps it, is ended as it is. What it ran is then taken up
-  elsewhere; one that stayed would beat on, and hold its runs.
+- Who imports has nothing to stop in order yet, and ends at once: an import may last for ever.
+- Who has not stopped when its time is up, whatever keeps it, is ended as it is. What it ran is then taken up elsewhere;
+  one that stayed would beat on, and hold its runs.
 """
 
 from __future__ import annotations
@@ -13,15 +14,16 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 
-from runnerq.cli.shared import say
-
-LONGEST_STOP = 60.0
-"""Seconds: the grace that a worker gives its steps, and as much again to give back the rest and to sign off."""
+from runnerq.cli.telling import say
 
 _STDIN = 0
-_BROKEN_OFF = 1
+_STOPPED, _BROKEN_OFF = 0, 1
+_LAST_WORDS = 1.0
+"""Seconds for what is said of it."""
 
 
 class Leash:
@@ -31,18 +33,31 @@ class Leash:
     def __init__(self, pipe: int, longest_stop: float) -> None:
         self.closed: Future[None] = Future()
         self._longest_stop = longest_stop
+        self._nothing_to_stop = False
         threading.Thread(target=self._watch, args=(pipe,), name="runnerq-leash", daemon=True).start()
+
+    @contextmanager
+    def nothing_to_stop(self) -> Iterator[None]:
+        """Have the process end at once where the pipe closes meanwhile."""
+        self._nothing_to_stop = True
+        try:
+            yield
+        finally:
+            self._nothing_to_stop = False
 
     def _watch(self, pipe: int) -> None:
         while os.read(pipe, 1024):
             pass  # nothing is ever written to it
+        if self._nothing_to_stop:
+            os._exit(_STOPPED)
         self.closed.set_result(None)
         time.sleep(self._longest_stop)
-        try:
-            say(f"worker {os.getpid()} has not stopped for {self._longest_stop:g} s, and is ended as it is")
-        finally:
-            # stderr may be gone with the supervisor.
-            os._exit(_BROKEN_OFF)
+        told = f"worker {os.getpid()} has not stopped for {self._longest_stop:g} s, and is ended as it is"
+        # stderr may be gone with the supervisor, or be a pipe that is full and read by nobody.
+        telling = threading.Thread(target=say, args=(told,), name="runnerq-last-words", daemon=True)
+        telling.start()
+        telling.join(_LAST_WORDS)
+        os._exit(_BROKEN_OFF)
 
 
 def taken_from_stdin() -> int:

@@ -2,43 +2,57 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import get_args
 
 import click
 import msgspec
 
-from runnerq.cli.filters import Which, status_option, statuses, takes_filter
-from runnerq.cli.masking import shown_event, shown_tree, takes_reveal
-from runnerq.cli.shared import Database, Refused, connected, output_option, print_json, run_id, say, takes_database
+from runnerq.cli.acting import context
+from runnerq.cli.filters import status_option, takes_query
+from runnerq.cli.masking import shown_event, takes_reveal
+from runnerq.cli.output import Output, output_option, show_event, show_list, show_one
+from runnerq.cli.picking import Pick, takes_run
+from runnerq.cli.shared import Database, connected, takes_database
+from runnerq.cli.sheets import Cell, Styled
+from runnerq.cli.tables import STATUS_STYLES, groups_table, time_of_day, tree_sheet
+from runnerq.cli.telling import say
 from runnerq.client.client import Client
 from runnerq.client.looks import CAP
 from runnerq.client.values import Event
+from runnerq.console.api.runs import get_tree
+from runnerq.console.models import runs as models
+from runnerq.console.models.filters import BadFields, RunQuery
 from runnerq.console.models.redaction import Redactor
-from runnerq.persistence.records import GroupBy
+from runnerq.console.models.tree import TreeView
+from runnerq.persistence.records import Group, GroupBy
 
+MOST_COUNTED = 1_000_000_000
 cap_option = click.option(
-    "--cap", type=click.IntRange(min=1), default=CAP, show_default=True, help="Look at so many runs at most."
+    "--cap", type=click.IntRange(1, MOST_COUNTED), default=CAP, show_default=True, help="Count so many runs at most."
 )
+
+
+class Groups(msgspec.Struct, frozen=True, kw_only=True):
+    """Runs counted by what they have in common; ``capped``: of the newest alone."""
+
+    by: str
+    groups: tuple[Group, ...]
+    capped: bool
 
 
 @click.command()
 @status_option
-@takes_filter
+@takes_query
 @cap_option
 @output_option
 @takes_database
-def count(*, status: tuple[str, ...], which: Which, cap: int, output: str, database: Database) -> None:
+def count(*, query: RunQuery, cap: int, output: Output, database: Database) -> None:
     """Count runs."""
 
     async def work(client: Client) -> None:
-        wanted = await which.now(client.storage, statuses(status))
-        # One more than is said, to know whether there are more.
-        number = await client.count(wanted, cap + 1)
-        capped, number = number > cap, min(number, cap)
-        if output == "json":
-            print_json({"count": number, "capped": capped})
-        else:
-            click.echo(f"{number}+" if capped else number)
+        found = await models.count(context(client), query, cap)
+        show_one(output, found, name=None, table=lambda: f"{found.n}+" if found.capped else str(found.n))
 
     connected(database, work)
 
@@ -46,22 +60,19 @@ def count(*, status: tuple[str, ...], which: Which, cap: int, output: str, datab
 @click.command()
 @click.option("--by", type=click.Choice(get_args(GroupBy)), default="status", show_default=True)
 @status_option
-@takes_filter
+@takes_query
 @cap_option
 @output_option
 @takes_database
-def aggregate(*, by: GroupBy, status: tuple[str, ...], which: Which, cap: int, output: str, database: Database) -> None:
+def aggregate(*, by: GroupBy, query: RunQuery, cap: int, output: Output, database: Database) -> None:
     """Count runs by what they have in common, the newest of them."""
 
     async def work(client: Client) -> None:
-        wanted = await which.now(client.storage, statuses(status))
-        found = await client.aggregate(by, wanted, cap)
-        if output == "json":
-            print_json(found)
-            return
-        from runnerq.cli.tables import console, groups_table  # noqa: PLC0415 - rich
-
-        console().print(groups_table(by, found.groups))
+        here = context(client)
+        found = await client.aggregate(by, models.filter_of(here, query, await here.now()), cap)
+        groups = tuple(found.groups)
+        answer = Groups(by=by, groups=groups, capped=found.capped)
+        show_list(output, answer, groups, name=lambda group: group.value, table=lambda: groups_table(by, groups))
         if found.capped:
             say(f"of the newest {cap:,} runs")
 
@@ -69,21 +80,18 @@ def aggregate(*, by: GroupBy, status: tuple[str, ...], which: Which, cap: int, o
 
 
 @click.command()
-@click.argument("run_id", metavar="ID", type=run_id)
+@takes_run
 @takes_reveal
 @output_option
 @takes_database
-def tree(run_id: str, redact: Redactor, output: str, database: Database) -> None:
-    """Show a run and all that was started below it."""
+def tree(*, run: Pick, redact: Redactor, output: Output, database: Database) -> None:
+    """Show the tree that a run lies in: the runs that started each other."""
 
     async def work(client: Client) -> None:
-        top = shown_tree(redact, await client.tree(run_id))
-        if output == "json":
-            print_json(top)
-        else:
-            from runnerq.cli.tables import console, tree_of  # noqa: PLC0415 - rich
-
-            console().print(tree_of(top))
+        found: TreeView = await get_tree.do(context(client, redact), await run.find(client))
+        show_list(output, found, found.nodes, name=lambda node: node.run.id, table=lambda: tree_sheet(found.nodes))
+        if not found.whole:
+            say(f"it is too large to be shown whole: its runs are `runnerq list --root {found.nodes[0].run.id}`")
 
     connected(database, work)
 
@@ -93,24 +101,28 @@ def tree(run_id: str, redact: Redactor, output: str, database: Database) -> None
 @click.option("--limit", type=click.IntRange(min=1), help="End after so many events.  [default: go on for ever]")
 @output_option
 @takes_database
-def tail(*, after: str | None, limit: int | None, output: str, database: Database) -> None:
-    """Print what happens, as it happens, a line each; as JSON with -o json."""
+def tail(*, after: str | None, limit: int | None, output: Output, database: Database) -> None:
+    """Print what happens, as it happens.
+
+    A line each; with -o json each line is the event as JSON.
+    """
 
     async def work(client: Client) -> None:
-        seen = 0
+        left = limit
         try:
             async for happened in client.events(after):
                 event = shown_event(happened)
-                click.echo(msgspec.json.encode(event).decode() if output == "json" else _line(event))
-                seen += 1
-                if seen == limit:
+                show_event(output, event, name=event.run_id, line=partial(_line, event))
+                left = None if left is None else left - 1
+                if left == 0:
                     return
         except ValueError as error:
-            raise Refused(str(error), 2) from error
+            raise BadFields({"after": str(error)}) from error
 
     connected(database, work)
 
 
-def _line(event: Event) -> str:
+def _line(event: Event) -> list[Cell]:
     of = (event.run_id, event.workflow, None if event.queue is None else f"on {event.queue}")
-    return " ".join([f"{event.at:%H:%M:%S.%f}"[:-3], f"{event.kind:<11}", *(each for each in of if each)])
+    kind = Styled(f"{event.kind:<11}", STATUS_STYLES.get(event.kind, "bold"))
+    return [Styled(time_of_day(event.at), "dim"), kind, *(each for each in of if each)]

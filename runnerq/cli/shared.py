@@ -1,8 +1,6 @@
-"""What the commands share: how they connect, how they answer, and what an error becomes.
+"""What the commands share: how they connect, how arguments are read, and what an error becomes.
 
 Rules
-- Results go to stdout and nothing else does; messages go to stderr.
-- An error is one line that says what to do, and an exit code; never a stack trace.
 - rich, asyncpg and the embedded server are imported where they are used, so that ``runnerq --help`` stays fast.
 """
 
@@ -12,7 +10,7 @@ import asyncio
 import functools
 import json
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,71 +18,19 @@ import click
 import msgspec
 
 from runnerq.cli.codecs import CODEC_VARIABLE, codec_named
+from runnerq.cli.commands import Refused
 from runnerq.client.client import Client
-from runnerq.client.connect import connect
-from runnerq.errors import (
-    ConfigurationError,
-    EncodingError,
-    KeyTaken,
-    ResultTimeout,
-    RunFinished,
-    RunnerQError,
-    RunNotFound,
-    ScheduleNotFound,
-    SchemaError,
-    UsageError,
-    WrongState,
-)
-from runnerq.ids import check_run_id
+from runnerq.client.connect import address_of, connect
+from runnerq.errors import ConfigurationError
+from runnerq.serialization.nesting import MAX_DEPTH, too_deep
+from runnerq.telemetry.listeners import Listener
 
 T = TypeVar("T")
 
+__all__ = ["Database", "Given", "Refused", "connected", "duration", "json_value", "parsed", "takes_database"]
+
 SCHEMA_VARIABLE = "RUNNERQ_SCHEMA"
-INTERRUPTED = 130
-
-EXIT_CODES: tuple[tuple[type[RunnerQError], int], ...] = (
-    (RunNotFound, 3),
-    (ScheduleNotFound, 3),
-    (RunFinished, 4),
-    (KeyTaken, 4),
-    (WrongState, 4),
-    (SchemaError, 5),
-    (ResultTimeout, 124),
-    (ConfigurationError, 2),
-    (UsageError, 2),
-    (EncodingError, 2),
-    (RunnerQError, 1),
-)
-"""The first class that fits decides."""
-
-
-class Refused(RunnerQError):
-    """An error of the command line itself, with its exit code."""
-
-    def __init__(self, message: str, exit_code: int) -> None:
-        super().__init__(message)
-        self.exit_code = exit_code
-
-
-class Commands(click.Group):
-    """A group whose commands turn the library's errors into a line and an exit code."""
-
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except RunnerQError as error:
-            say(f"Error: {' '.join(str(error).split())}")
-            ctx.exit(exit_code(error))
-        except KeyboardInterrupt:
-            say("interrupted")
-            ctx.exit(INTERRUPTED)
-
-
-def exit_code(error: RunnerQError) -> int:
-    """What the process ends with."""
-    if isinstance(error, Refused):
-        return error.exit_code
-    return next(code for kind, code in EXIT_CODES if isinstance(error, kind))
+LONGEST_SHOWN = 60
 
 
 # --- options ----------------------------------------------------------------------------------------------------------
@@ -99,7 +45,15 @@ class Database(msgspec.Struct, frozen=True):
     pooled: bool = False
     codec: str | None = None
 
-    def client(self, *, migrate: bool = True) -> Client:
+    def client(self, *, migrate: bool = True, listeners: Iterable[Listener] = ()) -> Client:
+        """A client that is not open yet: that of this invocation's ``Given``, if there is one. What does not migrate
+        makes no embedded server either."""
+        ctx = click.get_current_context(silent=True)
+        given = None if ctx is None else ctx.find_object(Given)
+        if given is not None:
+            return given.client()
+        if not migrate:
+            self.check_there()
         return connect(
             self.dsn,
             schema=self.schema,
@@ -107,7 +61,27 @@ class Database(msgspec.Struct, frozen=True):
             codec=None if self.codec is None else codec_named(self.codec),
             pooled=self.pooled,
             direct_dsn=self.direct_dsn or None,
+            listeners=listeners,
         )
+
+    def check_there(self) -> None:
+        """Raise ConfigurationError where an embedded server would have to be made: whoever only looks is in another
+        folder than they think."""
+        if address_of(self.dsn).dsn is not None:
+            return
+        from runnerq.persistence.embedded import default_folder  # noqa: PLC0415 - for those who have no DSN
+
+        if not (default_folder() / "data").exists():
+            raise ConfigurationError(
+                "there is no --dsn, no $RUNNERQ_DSN, and no embedded Postgres in this folder yet: give one, go to the "
+                "folder of your worker, or make one here with `runnerq dev` or `runnerq migrate`"
+            )
+
+
+class Given(msgspec.Struct, frozen=True):
+    """What an invocation has as its ``obj`` where somebody else's storage is to be used, such as a test's in memory."""
+
+    client: Callable[[], Client]
 
 
 def takes_database(command: Callable[..., T]) -> Callable[..., T]:
@@ -116,11 +90,20 @@ def takes_database(command: Callable[..., T]) -> Callable[..., T]:
     The environment is left to ``connect``: what stands there of a pooler belongs to the DSN that stands there.
     """
 
-    @click.option("--dsn", help="Postgres to use.  [env: RUNNERQ_DSN; default: embedded, in this folder]")
-    @click.option("--direct-dsn", help="The same past a pooler, to hear wake-ups.  [env: RUNNERQ_DIRECT_DSN]")
+    @click.option(
+        "--dsn",
+        allow_from_autoenv=False,
+        help="Postgres to use.  [env: RUNNERQ_DSN; default: embedded, in this folder]",
+    )
+    @click.option(
+        "--direct-dsn",
+        allow_from_autoenv=False,
+        help="The same past a pooler, to hear wake-ups.  [env: RUNNERQ_DIRECT_DSN]",
+    )
     @click.option(
         "--pooled",
         is_flag=True,
+        allow_from_autoenv=False,
         help="The DSN leads to a pooler in transaction mode; PgBouncer is found out.  [env: RUNNERQ_POOLED]",
     )
     @click.option(
@@ -147,33 +130,22 @@ def takes_database(command: Callable[..., T]) -> Callable[..., T]:
     return with_database
 
 
-output_option = click.option(
-    "-o",
-    "--output",
-    type=click.Choice(["table", "json"]),
-    envvar="RUNNERQ_OUTPUT",
-    default="table",
-    show_default=True,
-    help="What to print.",
-)
-
-
-def run_id(text: str) -> str:
-    """The type of an argument that is a run's id: checked for its form."""
-    try:
-        return check_run_id(text)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from error
-
-
 def json_value(text: str) -> Any:
     """The type of an argument that is a JSON value, or ``@file`` with one in it."""
     try:
-        return json.loads(Path(text[1:]).read_text(encoding="utf-8") if text.startswith("@") else text)
+        return parsed(Path(text[1:]).read_text(encoding="utf-8") if text.startswith("@") else text)
     except OSError as error:
         raise click.BadParameter(f"{text[1:]} cannot be read: {error.strerror}") from error
     except ValueError as error:
-        raise click.BadParameter(f"{text!r} is not JSON ({error}); a text is written '\"text\"'") from error
+        shown = text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
+        raise click.BadParameter(f"{shown!r} is not JSON ({error}); a text is written '\"text\"'") from error
+
+
+def parsed(text: str) -> Any:
+    """The value that this JSON is, its integers exact. Raises ValueError."""
+    if too_deep(text.encode()):
+        raise ValueError(f"it is nested deeper than {MAX_DEPTH} levels")
+    return json.loads(text)
 
 
 UNITS = {"ms": 0.001, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -199,22 +171,3 @@ def connected(database: Database, work: Callable[[Client], Awaitable[T]], *, mig
             return await work(client)
 
     return asyncio.run(within())
-
-
-def say(message: str) -> None:
-    """A message to the person, beside the result."""
-    click.echo(message, err=True)
-
-
-def say_changed(output: str, said: str, *, changed: bool) -> None:
-    """What a verb has done: whether it changed anything, as JSON on stdout, or a message to the person."""
-    if output == "json":
-        print_json({"changed": changed})
-    else:
-        say(said)
-
-
-def print_json(value: Any) -> None:
-    """A value as JSON, indented, on stdout."""
-    text = msgspec.json.encode(value)
-    click.echo(msgspec.json.format(text, indent=2).decode())

@@ -1,87 +1,165 @@
-"""The verbs that change when and in what order a run is done, and whether it is kept."""
+"""The verbs that reach into a run, and change when and in what order it is done, and whether it is kept."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from copy import copy
+from datetime import datetime, timedelta
+from typing import Any
 
 import click
 
-from runnerq.cli.acting import acted, reason_option
+from runnerq.cli.acting import context, reason_option, unchecked_option
+from runnerq.cli.bulk import Asked, change, do, takes_runs, takes_sureness
+from runnerq.cli.completing import known_runs
 from runnerq.cli.filters import behind, moment
-from runnerq.cli.shared import Database, connected, output_option, run_id, say_changed, takes_database
+from runnerq.cli.output import Output, output_option, show_done
+from runnerq.cli.picking import Pick, pick, takes_key, takes_run_and_more
+from runnerq.cli.shared import Database, connected, json_value, takes_database
 from runnerq.client.client import Client
-from runnerq.persistence.records import Priority
+from runnerq.console.actions import runs as actions
+from runnerq.console.actions.batches import BatchRequest, Selection
+from runnerq.console.models.filters import RunQuery, parse_query
+from runnerq.persistence.records import Priority, Status
+
+ENDED = tuple(status.value for status in Status if status.ended)
 
 
-@click.command("run-now")
-@click.argument("run_id", metavar="ID", type=run_id)
+@click.command()
+@click.argument("words", metavar="[ID] CHANNEL [JSON]", nargs=-1, required=True, shell_complete=known_runs)
+@takes_key
+@click.option("--dedup", help="Send it once: later signals of the same run, channel and dedup id are dropped.")
+@unchecked_option
 @reason_option
 @output_option
 @takes_database
-def run_now(*, run_id: str, reason: str | None, output: str, database: Database) -> None:
-    """Have a delayed run, or the next attempt of one that failed, begin now."""
+def send(
+    *,
+    words: tuple[str, ...],
+    by_key: Pick | None,
+    dedup: str | None,
+    unchecked: bool,
+    reason: str | None,
+    output: Output,
+    database: Database,
+) -> None:
+    """Send a signal with a JSON value (null without one) to a run. Write -- before a negative number.
+
+    The run is named by its ID, or in its place by --key and --workflow.
+    """
+    run, channel, value = _sent(words, by_key)
 
     async def work(client: Client) -> None:
-        changed = await acted(client, "run-now", lambda: client.run_now(run_id), run_id=run_id, reason=reason)
-        status = (await client.info(run_id)).status
-        said = f"{run_id} is due now" if changed else f"nothing changed: {run_id} is {status}"
-        say_changed(output, said, changed=changed)
+        run_id = await run.find(client)
+        done = await actions.send(
+            context(client), run_id, channel, value, dedup=dedup or None, reason=reason, unchecked=unchecked
+        )
+        show_done(output, done, f"{run_id}: {done.told}", name=run_id)
 
     connected(database, work)
 
 
+def _sent(words: tuple[str, ...], by_key: Pick | None) -> tuple[Pick, str, Any]:
+    """To which run, on what channel, which value."""
+    rest = words if by_key is not None else words[1:]
+    if not 1 <= len(rest) <= 2:
+        raise click.UsageError("give ID CHANNEL [JSON], or CHANNEL [JSON] with --key and --workflow")
+    value = json_value(rest[1]) if len(rest) == 2 else None
+    return by_key or pick(words[0]), rest[0], value
+
+
+signal = copy(send)
+"""The other name of it."""
+signal.name, signal.help = "signal", "The same as `send`."
+
+
 @click.command()
-@click.argument("run_id", metavar="ID", type=run_id)
+@takes_runs
+def cancel(asked: Asked, output: Output, database: Database) -> None:
+    """Ask a run to cancel; it may clean up first."""
+    do(database, "cancel", asked, output, lambda here, run_id: actions.cancel(here, run_id, reason=asked.reason))
+
+
+@click.command("run-now")
+@takes_runs
+def run_now(asked: Asked, output: Output, database: Database) -> None:
+    """Have a delayed run, or the next attempt of one that failed, begin now."""
+    do(database, "run-now", asked, output, lambda here, run_id: actions.run_now(here, run_id, reason=asked.reason))
+
+
+@click.command()
+@takes_run_and_more
 @click.argument("at", metavar="TIME", type=moment)
 @reason_option
 @output_option
 @takes_database
-def reschedule(*, run_id: str, at: datetime | timedelta, reason: str | None, output: str, database: Database) -> None:
-    """Have a pending run become due at another TIME: 10m from now, or an ISO time (UTC unless it says otherwise)."""
+def reschedule(*, run: Pick, at: datetime | timedelta, reason: str | None, output: Output, database: Database) -> None:
+    """Have a pending run become due at another TIME.
+
+    A TIME is so long from now, such as 10m, or an ISO time (UTC unless it says otherwise).
+    """
 
     async def work(client: Client) -> None:
+        run_id = await run.find(client)
         due = await behind(client.storage, at)
-        changed = await acted(
-            client, "reschedule", lambda: client.reschedule(run_id, due),
-            run_id=run_id, reason=reason, request={"at": due},
-        )  # fmt: skip
-        said = f"{run_id} is due at {due.astimezone(UTC):%Y-%m-%d %H:%M:%SZ}" + ("" if changed else ", as it was")
-        say_changed(output, said, changed=changed)
+        done = await actions.reschedule(context(client), run_id, due, reason=reason)
+        show_done(output, done, f"{run_id}: {done.message}: {due:%Y-%m-%d %H:%M:%SZ}", name=run_id)
 
     connected(database, work)
 
 
 @click.command()
-@click.argument("run_id", metavar="ID", type=run_id)
+@takes_runs
 @click.argument("level", type=click.Choice([each.name.lower() for each in Priority]))
-@reason_option
-@output_option
-@takes_database
-def priority(*, run_id: str, level: str, reason: str | None, output: str, database: Database) -> None:
+def priority(asked: Asked, level: str, output: Output, database: Database) -> None:
     """Change the priority of a run that has not ended."""
-
-    async def work(client: Client) -> None:
-        changed = await acted(
-            client, "priority", lambda: client.set_priority(run_id, Priority[level.upper()]),
-            run_id=run_id, reason=reason, request={"priority": level},
-        )  # fmt: skip
-        said = f"{run_id} has priority {level}" + ("" if changed else ", as before")
-        say_changed(output, said, changed=changed)
-
-    connected(database, work)
+    do(
+        database, "priority", asked, output,
+        lambda here, run_id: actions.set_priority(here, run_id, level, reason=asked.reason), priority=level,
+    )  # fmt: skip
 
 
 @click.command()
-@click.argument("run_id", metavar="ID", type=run_id)
+@takes_runs
+def delete(asked: Asked, output: Output, database: Database) -> None:
+    """Delete a run that has ended, with all below it, for good."""
+    do(database, "delete", asked, output, lambda here, run_id: actions.delete(here, run_id, reason=asked.reason))
+
+
+def _older_than(_: click.Context, __: click.Parameter, text: str) -> RunQuery:
+    if not text.strip():
+        raise click.BadParameter("it is empty, and would mean all that has ended: say how long ago")
+    return parse_query([("ended_until", text), ("roots", "1")])
+
+
+@click.command()
+@click.option(
+    "--older-than",
+    required=True,
+    metavar="TIME",
+    callback=_older_than,
+    help="What ended so long ago, such as 30d, or before an ISO time.",
+)
+@click.option("--status", multiple=True, type=click.Choice(ENDED), help="How it ended.  [default: in any way]")
+@takes_sureness
 @reason_option
 @output_option
 @takes_database
-def delete(*, run_id: str, reason: str | None, output: str, database: Database) -> None:
-    """Delete a run that has ended, with all below it, for good."""
+def prune(
+    *,
+    older_than: RunQuery,
+    status: tuple[str, ...],
+    yes: bool,
+    dry_run: bool,
+    reason: str | None,
+    output: Output,
+    database: Database,
+) -> None:
+    """Delete the runs that ended long ago, with all below them, for good.
 
-    async def work(client: Client) -> None:
-        changed = await acted(client, "delete", lambda: client.delete(run_id), run_id=run_id, reason=reason)
-        said = f"deleted {run_id}" if changed else f"nothing changed: {run_id} is being deleted"
-        say_changed(output, said, changed=changed)
-
-    connected(database, work)
+    A worker does the same by itself, with Worker(retention=).
+    """
+    query = older_than.with_(status=tuple(map(Status, status)))
+    asked = Asked(query=query, reason=reason, yes=yes, dry_run=dry_run)
+    request = BatchRequest(action="delete", selection=Selection(query=query))
+    code = connected(database, lambda client: change(context(client), request, asked, output))
+    click.get_current_context().exit(code)

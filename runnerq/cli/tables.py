@@ -1,35 +1,28 @@
-"""Tables for people, in colour on a terminal and plain elsewhere. The only module of the command line that imports rich
-at its top: import it where a table is printed."""
+"""What people see of runs, as sheets: one function a kind of thing."""
 
 from __future__ import annotations
 
-import sys
-from collections import deque
-from collections.abc import Iterable, Sequence
-from datetime import datetime
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-from rich.tree import Tree
 
-from runnerq.cli.shown import Shown
-from runnerq.client.audit import AuditEntry
-from runnerq.client.history import Entry
-from runnerq.client.info import RunInfo
-from runnerq.client.limits import LimitInfo
-from runnerq.client.schedule import ScheduleInfo
-from runnerq.client.values import Node, QueueInfo, Stats, WorkerInfo
+from runnerq.cli.sheets import Branch, Cell, Fields, Styled, Table, fields, lines, table
+from runnerq.console.models.history import HistoryEntry, HistoryRow
+from runnerq.console.models.payloads import ErrorView, Payload, brief
+from runnerq.console.models.run import RunDetail, Waiting
+from runnerq.console.models.runs import RunRow
+from runnerq.console.models.tree import TreeNode
 from runnerq.persistence.records import Group, Status
 from runnerq.runtime.replaying import ReplayReport
 
-PLAIN_WIDTH = 140
-"""Columns where there is no terminal to ask."""
 WIDEST_VALUE = 60
+WIDEST_REASON = 160
+LONGEST_PAYLOAD = 2_000
 
-STATUS_STYLES: dict[str, str] = {
+STATUS_STYLES: Mapping[str, str] = {
     Status.PENDING: "cyan",
     Status.RUNNING: "blue",
     Status.WAITING: "magenta",
@@ -41,103 +34,177 @@ STATUS_STYLES: dict[str, str] = {
     Status.DEAD_LETTER: "red",
     Status.CANCELLED: "yellow",
 }
-STATE_STYLES = {"asked": "blue", "answered": "green", "failed": "red", "closed": "dim", "interrupted": "yellow"}
+STATE_STYLES: Mapping[str, str] = {
+    "asked": "blue",
+    "answered": "green",
+    "failed": "red",
+    "closed": "dim",
+    "interrupted": "yellow",
+}
 
 
-def console() -> Console:
-    """Where tables go: stdout as it is now."""
-    plain = not sys.stdout.isatty()
-    # What is shown is text of other people: brackets in it are no markup.
-    return Console(
-        file=sys.stdout,
-        markup=False,
-        emoji=False,
-        highlight=False,
-        soft_wrap=False,
-        width=PLAIN_WIDTH if plain else None,
+# --- runs -------------------------------------------------------------------------------------------------------------
+
+
+def runs_table(runs: Iterable[RunRow], now: datetime) -> Table:
+    """One line a run."""
+    return lines(
+        ("id", "workflow", "status", "key", "queue", "age", "waits for / error"),
+        (
+            (
+                run.id,
+                named(run),
+                status_cell(run.status),
+                run.key or "",
+                run.queue,
+                age_text(now - run.created_at),
+                brief(run.error_line or waits_for(run.waiting_for, run.due_at) or "", WIDEST_REASON),
+            )
+            for run in runs
+        ),
     )
 
 
-def _table(*columns: str) -> Table:
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in columns:
-        # An id that is broken over two lines can be neither copied nor searched for.
-        table.add_column(column, overflow="fold", no_wrap=column == "id")
-    return table
-
-
-def runs_table(runs: Iterable[RunInfo]) -> Table:
-    """One line a run."""
-    table = _table("id", "workflow", "status", "key", "queue", "created", "waits for / error")
-    for run in runs:
-        table.add_row(
-            run.id,
-            _named(run),
-            Text(run.status, STATUS_STYLES[run.status]),
-            run.key or "",
-            run.queue,
-            clock_text(run.created_at),
-            _why(run),
-        )
-    return table
-
-
-def run_table(shown: Shown) -> Table:
+def run_fields(shown: RunDetail) -> Fields:
     """All about one run, a line a field."""
-    run, block = shown.info, shown.blocked
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(style="bold")
-    table.add_column(overflow="fold")
+    run, block, waiting = shown.run, shown.block, shown.waiting
     times = {"created": run.created_at, "started": run.started_at, "due": run.due_at, "ended": run.ended_at}
-    lines: list[tuple[str, str | Text | None]] = [
-        ("run", run.id),
-        ("workflow", _named(run)),
-        ("status", Text(run.status, STATUS_STYLES[run.status])),
-        ("waits for", run.waiting_for),
-        ("stands at", "\n".join(shown.stack) or None),
-        ("key", run.key),
-        ("queue", f"{run.queue}, priority {run.priority.name.lower()}"),
-        ("limit", None if run.limit is None else " ".join(filter(None, (run.limit.scope, run.limit.key)))),
-        ("parent", run.parent_id),
-        ("generation", str(run.generation) if run.generation > 1 else None),
-        *((name, None if at is None else clock_text(at)) for name, at in times.items()),
-        ("build", run.build),
-        ("metadata", json_text(run.metadata) if run.metadata else None),
-        ("state", json_text(shown.state) if shown.state else None),
-        ("unread", ", ".join(shown.unread) or None),
-        ("cancel", "requested" if run.cancel_requested else None),
-        ("reason", run.reason),
-        ("blocked", None if block is None else block.message),
-        ("traceback", None if block is None else block.traceback),
-        (
-            "error",
-            None if run.error is None else "\n".join([f"{run.error.type}: {run.error.message}", *run.error.notes]),
-        ),
-        ("stack", None if run.error is None else run.error.stack or None),
-        ("result", json_text(shown.result) if run.status is Status.COMPLETED else None),
+    return fields(
+        [
+            ("run", run.id),
+            ("workflow", named(run)),
+            ("status", status_cell(run.status)),
+            *_waiting_lines(waiting),
+            ("key", run.key),
+            ("queue", f"{run.queue}, priority {run.priority}"),
+            ("limit", None if shown.limit is None else " ".join(filter(None, (shown.limit.scope, shown.limit.key)))),
+            ("parent", run.parent_id),
+            ("forked from", None if shown.forked_from is None else f"{shown.forked_from.id}, entry {shown.forked_at}"),
+            ("generation", str(run.generation) if run.generation > 1 else None),
+            *((name, None if at is None else clock_text(at)) for name, at in times.items()),
+            ("build", shown.build),
+            ("metadata", "\n".join(f"{name}={value}" for name, value in shown.metadata) or None),
+            ("input", payload_text(shown.input)),
+            ("state", payload_text(shown.state)),
+            ("unread", None if not shown.unread else f"{shown.unread:,} signal{'' if shown.unread == 1 else 's'}"),
+            ("cancel", "requested" if run.cancel_requested else None),
+            ("reason", shown.reason),
+            ("blocked", None if block is None else f"{block.message}\nwhat to do: runnerq why {run.id}"),
+            ("traceback", None if block is None else block.traceback),
+            *_error_lines(shown.error),
+            ("result", payload_text(shown.result)),
+        ]
+    )
+
+
+def _waiting_lines(waiting: Waiting | None) -> list[tuple[str, Cell | None]]:
+    if waiting is None:
+        return []
+    return [
+        ("waits for", waits_for(waiting.what, waiting.until)),
+        ("held up", None if waiting.obstacle is None else Styled(waiting.obstacle, "yellow")),
+        ("stands at", "\n".join(waiting.stack) or None),
     ]
-    for name, text in lines:
-        if text is not None:
-            table.add_row(name, text)
-    return table
 
 
-def history_table(entries: Sequence[Entry]) -> Table:
+def _error_lines(error: ErrorView | None) -> list[tuple[str, Cell | None]]:
+    if error is None:
+        return []
+    told = f"{error.type}: {error.message}" if error.message else error.type
+    return [("error", "\n".join([told, *error.notes])), ("stack", error.stack or None)]
+
+
+def waits_for(what: str | None, until: datetime | None) -> str | None:
+    """What a run waits for, with the time that it is due."""
+    if what is None or until is None:
+        return what
+    return f"{what}, {clock_text(until)}"
+
+
+def named(run: RunRow) -> str:
+    """A run's name with its version, which an activity has not (0)."""
+    return f"{run.workflow}@{run.version}" if run.version else run.workflow
+
+
+def status_cell(status: str) -> Styled:
+    """A status in its colour."""
+    return Styled(status, STATUS_STYLES[status])
+
+
+def state_cell(state: str) -> Styled:
+    """An entry's state in its colour."""
+    return Styled(state, STATE_STYLES[state])
+
+
+def tree_sheet(nodes: Iterable[TreeNode]) -> Branch:
+    """A run's family: each node is followed by those below it."""
+    ordered = list(nodes)
+    below: defaultdict[int, list[Branch]] = defaultdict(list)
+    # From the last to the first: what lies below a node is made when the node is come to.
+    for node in reversed(ordered):
+        branches = tuple(reversed(below.pop(node.depth + 1, [])))
+        more = node.children.n - len(branches)
+        cells: tuple[Cell, ...] = (named(node.run), status_cell(node.run.status), node.run.id)
+        unseen = () if more <= 0 else (Styled(f"and {more:,}{'+' if node.children.capped else ''} below", "dim"),)
+        below[node.depth].append(Branch((*cells, *unseen), branches))
+    tops = tuple(reversed(below[ordered[0].depth]))
+    return tops[0] if len(tops) == 1 else Branch(("a tree whose root is gone",), tops)
+
+
+# --- history ----------------------------------------------------------------------------------------------------------
+
+
+def history_table(entries: Iterable[HistoryEntry]) -> Table:
     """One line an entry, with the times of day when it was asked and answered."""
-    table = _table("#", "kind", "name", "state", "asked", "answered", "value / error")
-    for column in table.columns[:-1]:
-        column.no_wrap = True
-    for entry in entries:
-        table.add_row(
-            entry.position,
-            entry.kind,
-            entry.name,
-            Text(entry.state, STATE_STYLES[entry.state]),
-            _time_of_day(entry.asked_at),
-            "" if entry.answered_at is None else _time_of_day(entry.answered_at),
-            _value(entry),
-        )
-    return table
+    titles = ("#", "kind", "name", "state", "asked", "answered", "value / error")
+    return lines(titles, (_entry_cells(entry) for entry in entries))
+
+
+def _entry_cells(entry: HistoryEntry) -> tuple[Cell, ...]:
+    return (
+        entry.position,
+        entry.kind,
+        entry.name,
+        state_cell(entry.state),
+        time_of_day(entry.asked_at),
+        "" if entry.answered_at is None else time_of_day(entry.answered_at),
+        entry_value(entry),
+    )
+
+
+def entry_value(entry: HistoryEntry) -> str:
+    """What came of an entry, on one line."""
+    if entry.error is not None:
+        return brief(entry.error.line, WIDEST_VALUE)
+    if entry.value is None:
+        return "" if entry.child_id is None else f"run {entry.child_id}"
+    return entry.value.sealed or brief(entry.value.text, WIDEST_VALUE)
+
+
+def rows_table(rows: Iterable[HistoryRow]) -> Table:
+    """One line a row of the journal, as it is stored, with what was asked for on being fed it."""
+    return lines(
+        ("row", "kind", "at", "time", "value", "asked then"),
+        (
+            (
+                str(row.place),
+                row.kind,
+                row.position,
+                time_of_day(row.at),
+                "" if row.value is None else row.value.sealed or brief(row.value.text, WIDEST_VALUE),
+                brief(", ".join(f"{asked.position} {asked.kind} {asked.name}".rstrip() for asked in row.asked)),
+            )
+            for row in rows
+        ),
+    )
+
+
+def groups_table(by: str, groups: Iterable[Group]) -> Table:
+    """One line a group."""
+    return table((by, "count"), ((group.value, str(group.count)) for group in groups))
+
+
+# --- texts ------------------------------------------------------------------------------------------------------------
 
 
 def clock_text(at: datetime) -> str:
@@ -145,208 +212,48 @@ def clock_text(at: datetime) -> str:
     return at.strftime("%Y-%m-%d %H:%M:%SZ")
 
 
-def json_text(value: Any) -> str:
-    """A value as JSON on one line, cut where it gets long."""
-    text = msgspec.json.encode(value).decode()
-    return text if len(text) <= WIDEST_VALUE else text[: WIDEST_VALUE - 1] + "…"
+def age_text(age: timedelta) -> str:
+    """How long ago, by its largest unit: ``45s``, ``3m``, ``2h``, ``5d``."""
+    seconds = max(0, int(age.total_seconds()))
+    for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if seconds >= size:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
 
 
-def _time_of_day(at: datetime) -> str:
+def time_of_day(at: datetime) -> str:
+    """A time of day to the millisecond, in UTC."""
     return at.strftime("%H:%M:%S.%f")[:-3]
 
 
-def _value(entry: Entry) -> str:
-    if entry.error is not None:
-        return f"{entry.error.type}: {entry.error.message}"
-    if entry.value is None and entry.child_id is not None:
-        return f"run {entry.child_id}"
-    return "" if entry.value is None else json_text(entry.value)
+def json_text(value: Any) -> str:
+    """A value as JSON on one line, cut where it gets long."""
+    return brief(msgspec.json.encode(value).decode(), WIDEST_VALUE)
 
 
-def _named(run: RunInfo) -> str:
-    # An activity has no version: 0.
-    return f"{run.workflow}@{run.version}" if run.version else run.workflow
+def payload_text(payload: Payload | None) -> str | None:
+    """A payload, indented and cut where it gets long; why it cannot be opened, where that is so."""
+    if payload is None:
+        return None
+    if payload.sealed is not None:
+        return payload.sealed
+    text = payload.text[:LONGEST_PAYLOAD]
+    return f"{text}… ({payload.size:,} bytes)" if payload.cut or len(payload.text) > len(text) else text
 
 
-def _why(run: RunInfo) -> str:
-    if run.error is not None:
-        return f"{run.error.type}: {run.error.message}"
-    return run.waiting_for or run.reason or ""
+# --- what is checked before a deploy ----------------------------------------------------------------------------------
 
 
 def divergence_table(reports: Iterable[ReplayReport]) -> Table:
     """One line a run that the code does not follow: where, what is on record there, what is asked instead."""
-    table = _table("id", "workflow", "position", "recorded", "asked now", "line")
-    for report in reports:
-        if report.recorded is None and report.asked is None:
-            table.add_row(report.run_id, report.workflow, report.position or "", Text(report.message, "red"))
-            continue
-        table.add_row(
-            report.run_id,
-            report.workflow,
-            report.position or "",
-            Text(report.recorded or "nothing", "green"),
-            Text(report.asked or "nothing", "red"),
-            report.line or "",
-        )
-    return table
+    return table(
+        ("id", "workflow", "position", "recorded", "asked now", "line"), (_divergence(report) for report in reports)
+    )
 
 
-def queues_table(queues: Iterable[QueueInfo]) -> Table:
-    """One line a queue."""
-    table = _table("queue", "ready", "delayed", "running", "waiting", "blocked", "oldest ready", "workers", "paused")
-    for queue in queues:
-        counts = (queue.ready, queue.delayed, queue.running, queue.waiting, queue.blocked)
-        table.add_row(
-            queue.name,
-            *map(str, counts),
-            _time_or_nothing(queue.oldest_ready_at),
-            str(queue.workers),
-            Text(_time_or_nothing(queue.paused_at), "yellow"),
-        )
-    return table
-
-
-def limits_table(limits: Iterable[LimitInfo]) -> Table:
-    """One line a limit."""
-    table = _table("scope", "at once", "rate", "for", "running", "keys waiting", "changed")
-    for limit in limits:
-        table.add_row(
-            limit.scope,
-            "" if limit.concurrency is None else str(limit.concurrency),
-            "" if limit.rate is None else f"{limit.rate[0]} in {limit.rate[1]:g} s",
-            "each key" if limit.per_key else "all",
-            str(limit.running),
-            str(limit.waiting),
-            clock_text(limit.changed_at),
-        )
-    return table
-
-
-def schedules_table(schedules: Iterable[ScheduleInfo]) -> Table:
-    """One line a schedule."""
-    table = _table("schedule", "starts", "when", "zone", "next", "last", "started", "skipped", "paused")
-    for schedule in schedules:
-        table.add_row(
-            schedule.name,
-            schedule.workflow,
-            _when(schedule),
-            schedule.zone,
-            _time_or_nothing(schedule.next_at),
-            _time_or_nothing(schedule.last_at),
-            str(schedule.started),
-            str(schedule.skipped),
-            Text(_time_or_nothing(schedule.paused_at), "yellow"),
-        )
-    return table
-
-
-def schedule_table(schedule: ScheduleInfo) -> Table:
-    """All about one schedule, a line a field."""
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(style="bold")
-    table.add_column(overflow="fold")
-    version = "" if schedule.version is None or not schedule.version else f"@{schedule.version}"
-    lines: list[tuple[str, str | Text | None]] = [
-        ("schedule", schedule.name),
-        ("starts", f"{schedule.workflow}{version}"),
-        ("arguments", schedule.sealed or json_text(schedule.args)),
-        ("options", json_text(schedule.options) if schedule.options else None),
-        ("when", f"{_when(schedule)}, {schedule.zone}: {schedule.words()}" if schedule.cron else _when(schedule)),
-        ("jitter", f"{schedule.jitter:g} s" if schedule.jitter else None),
-        ("missed", schedule.missed),
-        ("overlap", schedule.overlap),
-        ("paused", None if schedule.paused_at is None else Text(clock_text(schedule.paused_at), "yellow")),
-        ("next", "\n".join(map(clock_text, schedule.upcoming())) or None),
-        ("last", None if schedule.last_at is None else clock_text(schedule.last_at)),
-        ("counts", f"{schedule.started} started, {schedule.skipped} skipped"),
-        ("last runs", "\n".join(reversed(schedule.runs[-5:])) or None),
-    ]
-    for name, text in lines:
-        if text is not None:
-            table.add_row(name, text)
-    return table
-
-
-def _when(schedule: ScheduleInfo) -> str:
-    if schedule.every is not None:
-        return f"every {schedule.every:g} s"
-    return schedule.cron or "as another version of runnerq knows"
-
-
-def workers_table(workers: Iterable[WorkerInfo]) -> Table:
-    """One line a worker."""
-    table = _table("id", "host", "pid", "state", "runs", "attempts", "stuck", "queues", "serves", "since")
-    for worker in workers:
-        state = "alive" if worker.alive else "left" if worker.left_at is not None else "gone"
-        table.add_row(
-            str(worker.id),
-            worker.host,
-            str(worker.pid),
-            Text(state, "green" if worker.alive else "dim" if state == "left" else "red"),
-            f"{worker.held}/{worker.slots}",
-            str(worker.running),
-            str(worker.stuck),
-            ", ".join(worker.queues),
-            ", ".join(worker.serves),
-            clock_text(worker.registered_at),
-        )
-    return table
-
-
-def depths_table(stats: Stats) -> Table:
-    """One line for what shares status, workflow, queue and priority."""
-    table = _table("status", "workflow", "queue", "priority", "count", "oldest ready")
-    for depth in stats.depths:
-        table.add_row(
-            Text(depth.status, STATUS_STYLES[depth.status]),
-            f"{depth.workflow}@{depth.version}" if depth.version else depth.workflow,
-            depth.queue,
-            depth.priority.name.lower(),
-            str(depth.count),
-            _time_or_nothing(depth.oldest_ready_at),
-        )
-    return table
-
-
-def audit_table(entries: Iterable[AuditEntry]) -> Table:
-    """One line an action."""
-    table = _table("when", "who", "action", "on", "why", "outcome")
-    for entry in entries:
-        table.add_row(
-            clock_text(entry.at),
-            entry.principal,
-            entry.action,
-            entry.run_id or entry.target or "",
-            entry.reason or "",
-            entry.outcome,
-        )
-    return table
-
-
-def groups_table(by: str, groups: Iterable[Group]) -> Table:
-    """One line a group."""
-    table = _table(by, "count")
-    for group in groups:
-        table.add_row(group.value, str(group.count))
-    return table
-
-
-def tree_of(top: Node) -> Tree:
-    """A run, with those that it started below it."""
-    tree = Tree(_leaf(top))
-    left = deque((tree, node) for node in top.children)
-    while left:
-        above, node = left.popleft()
-        branch = above.add(_leaf(node))
-        left.extend((branch, child) for child in node.children)
-    return tree
-
-
-def _leaf(node: Node) -> Text:
-    status = node.info.status
-    return Text.assemble(f"{_named(node.info)}  ", (status.value, STATUS_STYLES[status]), f"  {node.id}")
-
-
-def _time_or_nothing(at: datetime | None) -> str:
-    return "" if at is None else clock_text(at)
+def _divergence(report: ReplayReport) -> tuple[Cell, ...]:
+    where = (report.run_id, report.workflow, report.position or "")
+    if report.recorded is None and report.asked is None:
+        return (*where, Styled(report.message, "red"), "", "")
+    recorded, asked = report.recorded or "nothing", report.asked or "nothing"
+    return (*where, Styled(recorded, "green"), Styled(asked, "red"), report.line or "")

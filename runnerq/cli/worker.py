@@ -3,63 +3,78 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import logging
 import os
 import signal
-import sys
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
+from contextlib import nullcontext, suppress
 from pathlib import Path
-from typing import Any
 
 import click
-import msgspec
 
-from runnerq.cli.leash import LONGEST_STOP, Leash, taken_from_stdin
-from runnerq.cli.processes import STOPPING, supervise
-from runnerq.cli.shared import Database, Refused, say, takes_database
-from runnerq.errors import ConfigurationError
+from runnerq.cli.codecs import listener_named
+from runnerq.cli.duty import Duty, Keeper, takes_duty
+from runnerq.cli.exits import NO_RIGHT, exit_code
+from runnerq.cli.following import tell_codeless, tell_divergences
+from runnerq.cli.leash import Leash, taken_from_stdin
+from runnerq.cli.leashed import DRAINED, NOT_YET, environment_of
+from runnerq.cli.modules import Found, find
+from runnerq.cli.processes import supervise
+from runnerq.cli.shared import Database, takes_database
+from runnerq.cli.stops import SIGNALS
+from runnerq.cli.telling import log_to_stderr, say
+from runnerq.errors import StorageUnavailable
 from runnerq.runtime.collector import look_less_often
 from runnerq.runtime.worker import Worker
-from runnerq.workflow.declare import ActivityDeclaration, WorkflowDeclaration, declaration_of
+from runnerq.telemetry.listeners import Listener
+from runnerq.telemetry.optional import with_prometheus
+
+LAST_PORT = 65535
+MARGIN = 30.0
+"""Seconds that a worker gets beside its drain timeout, to give back the rest and to sign off."""
+_KEPT = {
+    "processes": "%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s",  # beside others
+    "reload": "%(asctime)s %(process)d %(levelname)s %(name)s: %(message)s",
+    "dev": "%(levelname)s %(name)s: %(message)s",  # what prints it says when
+}
 
 
-class Found(msgspec.Struct, frozen=True):
-    """What a worker registers."""
-
-    workflows: tuple[Callable[..., Any], ...]
-    activities: tuple[Callable[..., Any], ...]
-
-    def __str__(self) -> str:
-        return ", ".join(
-            f"{declared.name}@{declared.version}" if isinstance(declared, WorkflowDeclaration) else declared.name
-            for fn in (*self.workflows, *self.activities)
-            if (declared := declaration_of(fn)) is not None
-        )
-
-
-@click.command()
-@click.argument("modules", nargs=-1, required=True, metavar="MODULE...")
-@click.option(
-    "-q", "--queue", "queues", multiple=True, help="Queue to serve; may be given repeatedly.  [default: default]"
-)
-@click.option("-c", "--concurrency", type=click.IntRange(min=1), default=10, show_default=True, help="Runs at once.")
+@click.command(short_help="Run the workflows and activities of the MODULEs, such as shop.workflows.")
+@takes_duty("30s")
 @click.option(
     "--processes",
     type=click.IntRange(min=1),
-    help="So many worker processes, each with -c runs at once; one that ends is started again.",
+    help="So many worker processes, each with -c runs at once; one that ends is started again, unless it was drained.",
 )
-@click.option("--until-stdin-closes", is_flag=True, hidden=True, help="Stop in order then; so a supervisor says it.")
+@click.option(
+    "--reload",
+    "reloads",
+    is_flag=True,
+    envvar="RUNNERQ_WORKER_RELOAD",
+    help="Replace the worker whenever a Python file is saved.",
+)
+@click.option(
+    "--watch",
+    multiple=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="With --reload: a folder to watch; may be given repeatedly.  [default: this folder]",
+)
+@click.option(
+    "--kept-by",
+    type=click.Choice(sorted(_KEPT)),
+    hidden=True,
+    allow_from_autoenv=False,
+    help="Who says stop, by closing stdin.",
+)
 @takes_database
 @click.pass_context
 def worker(
     ctx: click.Context,
-    modules: Sequence[str],
-    queues: Sequence[str],
-    concurrency: int,
+    duty: Duty,
     processes: int | None,
-    until_stdin_closes: bool,
+    reloads: bool,
+    watch: tuple[Path, ...],
+    kept_by: Keeper | None,
     database: Database,
 ) -> None:
     """Run every workflow and activity found in the MODULEs, such as shop.workflows.
@@ -67,77 +82,101 @@ def worker(
     SIGTERM and Ctrl-C stop it in order: it claims no more, gives steps their time to end, and gives back the rest. A
     second one ends it at once; what it ran is then taken up by another worker.
     """
+    if processes is not None and reloads:
+        raise click.UsageError("--processes and --reload exclude each other")
     if processes is not None:
-        ctx.exit(supervise(modules, queues, concurrency, processes, database))
+        if duty.http is not None and duty.http[1] + processes - 1 > LAST_PORT:
+            raise click.UsageError(f"--http: there are not {processes} ports from {duty.http[1]} on")
+        commands = [duty.command("processes", place) for place in range(processes)]
+        ctx.exit(supervise(commands, environment_of(database)))
+    if reloads:
+        from runnerq.cli.reloading import reload  # noqa: PLC0415 - for developers alone
+
+        reload(duty.command("reload"), environment_of(database), watch)
+        return
     # Before anything of the user's is imported.
-    leash = Leash(taken_from_stdin(), LONGEST_STOP) if until_stdin_closes else None
-    # Beside others, each line has to say whose it is.
-    whose = "%(process)d " if until_stdin_closes else ""
-    logging.basicConfig(
-        level=logging.INFO, stream=sys.stderr, format=f"%(asctime)s {whose}%(levelname)s %(name)s: %(message)s"
-    )
-    found = find(modules)
+    leash = None if kept_by is None else Leash(taken_from_stdin(), duty.drain_timeout + MARGIN)
+    shape = "%(asctime)s %(levelname)s %(name)s: %(message)s" if kept_by is None else _KEPT[kept_by]
+    log_to_stderr(logging.INFO, shape)
+    if kept_by == "dev":
+        # It has said itself where the database is.
+        logging.getLogger("runnerq.embedded").setLevel(logging.WARNING)
+    with nullcontext() if leash is None else leash.nothing_to_stop():
+        found = find(duty.modules)
     look_less_often()
-    asyncio.run(_run(found, tuple(queues) or ("default",), concurrency, database, leash))
-
-
-def find(modules: Sequence[str]) -> Found:
-    """Every workflow and activity in these modules' namespaces, each once."""
-    # As `python -m` has it: modules of the folder one stands in can be named.
-    if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
-    workflows: dict[int, Callable[..., Any]] = {}
-    activities: dict[int, Callable[..., Any]] = {}
-    for name in modules:
-        for value in vars(_imported(name)).values():
-            declared = declaration_of(value) if callable(value) and not isinstance(value, type) else None
-            if isinstance(declared, WorkflowDeclaration):
-                workflows[id(value)] = value
-            elif isinstance(declared, ActivityDeclaration):
-                activities[id(value)] = value
-    if not workflows and not activities:
-        raise ConfigurationError(
-            f"there is no workflow and no activity in {', '.join(modules)}: "
-            "decorate functions with @workflow or @activity"
-        )
-    return Found(tuple(workflows.values()), tuple(activities.values()))
-
-
-def _imported(name: str) -> Any:
     try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        # Only the module that was named; what it fails to import itself deserves its own stack.
-        if error.name is None or not (name == error.name or name.startswith(f"{error.name}.")):
+        drained = asyncio.run(_run(found, duty, kept_by, database, leash))
+    except StorageUnavailable as error:
+        if kept_by in {"processes", None} or exit_code(error) == NO_RIGHT:
             raise
-        raise Refused(
-            f"there is no module {name!r} to be imported: name it as in `import {name}`, from the folder it is in", 2
-        ) from error
+        say(f"Error: {error}")
+        ctx.exit(NOT_YET)
+    if drained and kept_by is not None:
+        ctx.exit(DRAINED)
 
 
-async def _run(
-    found: Found, queues: tuple[str, ...], concurrency: int, database: Database, leash: Leash | None
-) -> None:
-    async with database.client() as client:
+async def _run(found: Found, duty: Duty, kept_by: Keeper | None, database: Database, leash: Leash | None) -> bool:
+    """Serve until told to stop. Whether that was a drain, and neither a signal nor the keeper."""
+    listeners: Sequence[Listener] = [*map(listener_named, duty.listener), *_listeners(kept_by)]
+    if duty.http is not None:
+        # Behind what is the user's own, which may keep these metrics, and they can be kept once.
+        listeners = with_prometheus(listeners)
+    # Of the client too, so that they hear of what steps start with it.
+    async with database.client(listeners=listeners) as client:
+        if kept_by in {"reload", "dev"}:
+            await tell_divergences(client, found.workflows)
+            await tell_codeless(client, found.names)
         serving = Worker(
             client,
             workflows=found.workflows,
             activities=found.activities,
-            queues=queues,
-            max_workers=concurrency,
+            queues=duty.queue or ("default",),
+            only=duty.only or None,
+            max_workers=duty.concurrency,
+            max_steps=duty.max_steps,
+            max_threads=duty.max_threads,
+            shutdown_grace=duty.drain_timeout,
+            poll_interval=duty.poll_interval,
+            listeners=listeners,
+            http=duty.http,
         )
         running = asyncio.create_task(serving.run())
         stopped = _when_told(leash)
-        say(f"worker {os.getpid()} serves {found} on {', '.join(queues)}; Ctrl-C stops it")
+        await asyncio.sleep(0)  # it has begun then, and listens
+        # Where it was to listen and does not, running ends with why.
+        if duty.http is None or serving.http_address is not None:
+            queues = ", ".join(duty.queue) or "default"
+            say(f"worker {os.getpid()} serves {found} on {queues}{_health(serving)}{_how_to_stop(leash)}")
         await asyncio.wait({running, stopped}, return_when=asyncio.FIRST_COMPLETED)
-        if stopped.done():
+        told = stopped.done()
+        if told:
             if leash is None:
                 say("stopping: no more claims, running steps may end")
             await serving.stop()
         stopped.cancel()
         await running
     if leash is None:
-        say("stopped")
+        say("stopped" if told else "drained, and stopped")
+    return not told
+
+
+def _listeners(kept_by: Keeper | None) -> list[Listener]:
+    if kept_by != "dev":
+        return []
+    from runnerq.cli.dev.listening import Tells  # noqa: PLC0415 - for developers alone
+
+    return [Tells()]
+
+
+def _health(serving: Worker) -> str:
+    if serving.http_address is None:
+        return ""
+    host, port = serving.http_address
+    return f"; health and metrics at http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def _how_to_stop(leash: Leash | None) -> str:
+    return "; Ctrl-C stops it" if leash is None else ""
 
 
 def _when_told(leash: Leash | None) -> asyncio.Future[None]:
@@ -147,7 +186,7 @@ def _when_told(leash: Leash | None) -> asyncio.Future[None]:
     told: asyncio.Future[None] = loop.create_future()
 
     def stop() -> None:
-        for number in STOPPING:
+        for number in SIGNALS:
             loop.remove_signal_handler(number)
         # asyncio.run's own SIGINT handler would wait for the tasks again.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -164,7 +203,7 @@ def _when_told(leash: Leash | None) -> asyncio.Future[None]:
         with suppress(RuntimeError):
             loop.call_soon_threadsafe(closed)
 
-    for number in STOPPING:
+    for number in SIGNALS:
         loop.add_signal_handler(number, stop)
     if leash is not None:
         leash.closed.add_done_callback(tell)

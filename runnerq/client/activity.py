@@ -48,7 +48,7 @@ class Throughput(msgspec.Struct, frozen=True, kw_only=True):
     """What happened in a span of time that begins ``at``: runs that were started, and that ended, by how.
 
     ``workflow`` is whose, None: of all. ``p50`` and ``p95`` are seconds from when a run was first taken up to its end,
-    right to within a fifth; None where nothing ended.
+    right to within a third, and no longer than the longest took; None where nothing ended.
     """
 
     at: datetime

@@ -18,6 +18,7 @@ from runnerq.persistence.records import OnDuplicate, Parent, Priority
 from runnerq.retry import RetryPolicy
 from runnerq.serialization.chains import Codecs, chain_of
 from runnerq.serialization.codec import Codec
+from runnerq.telemetry.listeners import Listener, telemetry_of
 from runnerq.workflow.commands import Signal
 from runnerq.workflow.options import Limit
 
@@ -29,14 +30,30 @@ class Base:
 
     _family: Family | None = None
 
-    def __init__(self, storage: Storage, *, codec: Codecs | None = None, payload_limit: int = PAYLOAD_LIMIT) -> None:
-        self._core = Core(Given(storage), storage, Codec(payload_limit), chain_of(codec, payload_limit))
+    def __init__(
+        self,
+        storage: Storage,
+        *,
+        codec: Codecs | None = None,
+        payload_limit: int = PAYLOAD_LIMIT,
+        listeners: Iterable[Listener] = (),
+    ) -> None:
+        chain, telemetry = chain_of(codec, payload_limit), telemetry_of(listeners)
+        self._core = Core(Given(storage), storage, Codec(payload_limit), chain, telemetry)
         self._options = NO_OPTIONS
 
     @classmethod
-    def of(cls, source: Source, *, codec: Codecs | None = None, payload_limit: int = PAYLOAD_LIMIT) -> Self:
+    def of(
+        cls,
+        source: Source,
+        *,
+        codec: Codecs | None = None,
+        payload_limit: int = PAYLOAD_LIMIT,
+        listeners: Iterable[Listener] = (),
+    ) -> Self:
         """A client whose storage is made when it is opened."""
-        return cls._sharing(Core(source, None, Codec(payload_limit), chain_of(codec, payload_limit)), NO_OPTIONS, None)
+        chain, telemetry = chain_of(codec, payload_limit), telemetry_of(listeners)
+        return cls._sharing(Core(source, None, Codec(payload_limit), chain, telemetry), NO_OPTIONS, None)
 
     @classmethod
     def _sharing(cls, core: Core, options: StartOptions, family: Family | None) -> Self:
@@ -92,6 +109,12 @@ class Base:
     def codec(self) -> Codec:
         """How values become what is stored, with this client's payload limit. A worker of this client uses it too."""
         return self._core.codec
+
+    @property
+    def listeners(self) -> tuple[Listener, ...]:
+        """Who hears of what this client does, and of what its workers do."""
+        telemetry = self._core.telemetry
+        return () if telemetry is None else telemetry.listeners
 
     # --- options ------------------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from runnerq.client.hub import Hub, Stirs
 from runnerq.client.info import RunInfo, info_of
 from runnerq.client.options import checked_channel
 from runnerq.client.readable import block_of, check_outcome, check_text, journal_of
+from runnerq.client.telling import told_send
 from runnerq.errors import (
     DecodingError,
     ResultTimeout,
@@ -30,6 +31,8 @@ from runnerq.persistence.records import Ended, NewRun, NewSignal, Outcome, RunRe
 from runnerq.serialization.codec import Codec
 from runnerq.serialization.failures import CannotRebuild, Failure, modules_snapshot, read, rebuild
 from runnerq.serialization.sealing import Chain
+from runnerq.telemetry.carrying import PARENT, trace_in
+from runnerq.telemetry.listeners import Telemetry
 from runnerq.workflow.commands import Signal, channel_type
 
 T = TypeVar("T")
@@ -73,12 +76,21 @@ class Core:
 
     ``chain`` is what is around every stored payload; ``storage`` is the one that a client and its workers see, with it.
     ``lasting`` says that what was started is there to stay; before a transaction of the caller's commits it is not.
+    ``telemetry`` is told of starts and signals; None, where nobody listens.
     """
 
     lasting = True
 
-    def __init__(self, source: Source, storage: Storage | None, codec: Codec, chain: Chain | None = None) -> None:
+    def __init__(
+        self,
+        source: Source,
+        storage: Storage | None,
+        codec: Codec,
+        chain: Chain | None = None,
+        telemetry: Telemetry | None = None,
+    ) -> None:
         self.codec = codec
+        self.telemetry = telemetry
         self.chain = chain
         self._source = source
         self._given = None if storage is None else coded(storage, chain)
@@ -160,11 +172,12 @@ class Core:
         Raises RunFinished if the run found has ended: nothing is sent then.
         """
         what = f"to a run of {run.name}"
+        trace = trace_in(run.options) if self.telemetry is not None else None
         news = [
             # Each has a dedup id: what is sent again counts once.
             NewSignal(
                 run_id=run.id, channel=checked_channel(channel), value=self.payload(channel, value, what),
-                dedup=f"{run.id}:{nth}",
+                dedup=f"{run.id}:{nth}", trace=None if trace is None else trace.get(PARENT),
             )
             for nth, (channel, value) in enumerate(signals)
         ]  # fmt: skip
@@ -217,7 +230,11 @@ class Core:
         if dedup == "":
             raise ValueError("a dedup id is a non-empty str: leave it out to count each send")
         text = self.payload(channel, value, f"to run {run_id}")
-        [sent] = await self.writes.send([NewSignal(run_id=run_id, channel=name, value=text, dedup=dedup)])
+        signal = NewSignal(run_id=run_id, channel=name, value=text, dedup=dedup)
+        if self.telemetry is None:
+            [sent] = await self.writes.send([signal])
+        else:
+            sent = await told_send(self.telemetry, signal, self.writes.send)
         match sent:
             case Sent.UNKNOWN:
                 raise RunNotFound(run_id)

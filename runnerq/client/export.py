@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from runnerq.client.aside import aside, size_of
 from runnerq.client.history import entries_of
 from runnerq.client.readable import check_record, journal_of, mailbox_of
 from runnerq.errors import RunNotFound
@@ -29,8 +30,12 @@ async def export(reads: Reads, run_id: str) -> dict[str, Any]:
         raise RunNotFound(run_id)
     check_record(record)
     unread = await mailbox_of(reads, run_id)
-    exported: dict[str, Any] = msgspec.to_builtins({**_exported(record, present), "unread": list(map(_mail, unread))})
-    return exported
+
+    def written() -> dict[str, Any]:
+        exported = {**_exported(record, present), "unread": list(map(_mail, unread))}
+        return {name: value if name == "generations" else _plain(value) for name, value in exported.items()}
+
+    return await aside(sum(size_of(journal.rows) for journal in present), written)
 
 
 def _exported(record: RunRecord, journals: Sequence[Journal]) -> dict[str, Any]:
@@ -57,12 +62,18 @@ def _exported(record: RunRecord, journals: Sequence[Journal]) -> dict[str, Any]:
         "generation": record.generation,
         "arguments": _json(record.input),
         "generations": [
-            {"generation": journal.generation, "rows": [_row(row) for row in journal.rows]} for journal in journals
+            {"generation": journal.generation, "rows": _plain([_row(row) for row in journal.rows])}
+            for journal in journals
         ],
         "attempts": [_attempt(attempt) for attempt in last.attempts],
         "entries": entries_of(last, record.name),
         "outcome": _outcome(record),
     }
+
+
+def _plain(value: Any) -> Any:
+    """The same of builtins alone; of a list piece by piece, since all of it at once lets no other thread go on."""
+    return [msgspec.to_builtins(each) for each in value] if isinstance(value, list) else msgspec.to_builtins(value)
 
 
 def _row(row: Row) -> dict[str, Any]:

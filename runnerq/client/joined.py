@@ -23,7 +23,7 @@ class JoinedCore(Core):
     lasting = False
 
     def __init__(self, outside: Core, connection: object) -> None:
-        super().__init__(_Nowhere(), None, outside.codec, outside.chain)
+        super().__init__(_Nowhere(), None, outside.codec, outside.chain, outside.telemetry)
         self._outside = outside
         self._connection = connection
 

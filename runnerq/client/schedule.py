@@ -88,6 +88,7 @@ class Schedule:
         return 0.0 if self.every is None else seconds(self.every, "every=")
 
     def seconds_of_jitter(self) -> float:
+        """``jitter``, in seconds; 0 where there is none."""
         return 0.0 if self.jitter is None else seconds(self.jitter, "jitter=")
 
     def start_options(self) -> StartOptions:

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
 from runnerq.client.base import Base
 from runnerq.client.bulk import in_order
 from runnerq.client.handle import Handle
-from runnerq.client.starting import Target, inputs_of, keys_of, new_run, new_runs, target_named, target_of, template
+from runnerq.client.starting import (
+    Target,
+    Template,
+    inputs_of,
+    keys_of,
+    new_run,
+    new_runs,
+    target_named,
+    target_of,
+    template,
+)
+from runnerq.client.telling import told_start
 from runnerq.errors import ConfigurationError, KeyTaken, WrongState
 from runnerq.persistence.records import NewRun, Parent, StartReply
 from runnerq.workflow.commands import Flow
@@ -50,15 +61,20 @@ class Starts(Base):
         found = await self._target(target)
         of = template(found, self._options, self._parent)
         key = self._options.key or (drawn[0] if drawn else None)
+        [handle] = await self._told(of, lambda of: self._start(of, args, kwargs, key))
+        return handle
+
+    async def _start(
+        self, of: Template, args: tuple[Any, ...], kwargs: dict[str, Any], key: str | None
+    ) -> list[Handle[Any]]:
         run = new_run(of, self._core.codec, args, kwargs, key)
         signals = self._options.signals
         if signals is None:
-            [handle] = await self._started(found, [run])
-            return handle
+            return await self._started(of.target, [run])
         reply = await self._core.start_or_send(run, signals)
         if reply.refused:
             raise await self._refused(run, reply)
-        return self._handle(found, reply)
+        return [self._handle(of.target, reply)]
 
     @overload
     async def start_many(
@@ -105,11 +121,17 @@ class Starts(Base):
         named = None if keys is None else keys_of(keys, len(inputs))
         # With keys one commit after the other: of a key that is given twice, the first run is to have it. And on a
         # connection of the caller's one statement after the other.
-        return await in_order(
-            new_runs(of, inputs, named or drawn, BULK),
-            lambda runs: self._started(found, runs),
-            at_once=SIDE_BY_SIDE if named is None and self._core.lasting else 1,
+        at_once = SIDE_BY_SIDE if named is None and self._core.lasting else 1
+        return await self._told(
+            of,
+            lambda of: in_order(
+                new_runs(of, inputs, named or drawn, BULK), lambda runs: self._started(found, runs), at_once=at_once
+            ),
         )
+
+    async def _told(self, of: Template, send: Callable[[Template], Awaitable[list[Handle[Any]]]]) -> list[Handle[Any]]:
+        telemetry = self._core.telemetry
+        return await (send(of) if telemetry is None else told_start(telemetry, of, send))
 
     @property
     def _parent(self) -> Parent | None:

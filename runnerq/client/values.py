@@ -31,8 +31,12 @@ class Depth(msgspec.Struct, frozen=True, kw_only=True):
 class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A worker as it stands. ``serves`` are the names it claims by, ``lease`` is seconds.
 
+    ``alive``: it was heard of within a sixth of its lease (3 s at least), so a ``beat`` should be shorter than that,
+    and within 3 s where its connection is gone.
     ``held`` are its runs, of ``slots`` at most, ``running`` its attempts under way. ``stuck`` are threads and tasks
-    that do not come back, ``late`` those that came back after their time.
+    that do not come back, ``late`` those that came back after their time. ``library`` is the version of runnerq that it
+    runs, ``clock_off`` how many seconds its machine's clock was ahead of the database's, ``drain_at`` when somebody
+    asked it to stop in order.
     """
 
     id: int
@@ -52,6 +56,9 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
     running: int
     stuck: int
     late: int
+    library: str | None
+    clock_off: float | None
+    drain_at: datetime | None
 
 
 class Stats(msgspec.Struct, frozen=True, kw_only=True):
@@ -160,6 +167,9 @@ def worker_of(record: records.WorkerRecord) -> WorkerInfo:
         running=record.load.running,
         stuck=record.load.stuck,
         late=record.load.late,
+        library=record.library,
+        clock_off=record.clock_off,
+        drain_at=record.drain_at,
     )
 
 

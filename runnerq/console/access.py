@@ -22,12 +22,16 @@ PERMISSIONS: tuple[str, ...] = (
     "queue.write",
     "schedule.write",
     "limit.write",
+    "worker.write",
     "payload.reveal",
 )
 """Everything that somebody may be let do. Whoever is let in may look: at payloads with what is masked left out."""
 
 ALL: frozenset[str] = frozenset(PERMISSIONS)
+"""Every permission: what a principal has that was given no ``access``."""
+
 READ_ONLY: frozenset[str] = frozenset()
+"""No permission: looking alone."""
 
 
 class Principal(msgspec.Struct, frozen=True):

@@ -44,6 +44,8 @@ class Console:
     ``base_path`` is what addresses begin with, where that cannot be known: behind a proxy that takes a prefix away and
     does not say so. ``secret`` (32 bytes or more) signs cursors; several processes behind one address share one.
     ``api_only`` leaves out the pages. ``include_in_schema`` puts the API into the host's OpenAPI document.
+    ``command_options`` is what ``runnerq`` on the command line has to be given to reach the same database, such as
+    ``--schema shop``: pages that name a command show it with them.
 
     The client may be open or not. One that is not is opened when ``lifespan`` begins, or by the first request, and
     closed when it ends.
@@ -63,6 +65,7 @@ class Console:
         secret: bytes | None = None,
         api_only: bool = False,
         include_in_schema: bool = False,
+        command_options: str = "",
     ) -> None:
         if secret is not None and len(secret) < SHORTEST_SECRET:
             raise ConfigurationError(f"secret= has {len(secret)} bytes: give it {SHORTEST_SECRET} random ones or more")
@@ -83,6 +86,7 @@ class Console:
             login_url=login_url,
             read_only=read_only,
             base_path=_checked_base(base_path),
+            command_options=command_options,
         )
         self._api_only = api_only
         self._include_in_schema = include_in_schema

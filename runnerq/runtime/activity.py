@@ -145,6 +145,8 @@ class HeldActivity:
                     self._write(End(status="cancelled", reason=self._cancel or None, cancel_requested=True))
                 else:
                     tell_attempt(self._claimed, self._claimed.name, attempt)
+                    if parts.hearing is not None:
+                        parts.hearing.retried(self._claimed, self._target.fn, attempt)
                     turn = self._made(Back(due_at=attempt.next_at))
                     self._submit(msgspec.structs.replace(turn, attempts=(attempt,)))
             case PutOff():

@@ -13,8 +13,9 @@ import msgspec
 from runnerq.errors import PayloadUnreadable
 from runnerq.persistence.protocol import Reads
 from runnerq.persistence.records import Back, Claimed, Definition, End, NewRun, Reaped, RunRecord, Stuck, Turn
-from runnerq.runtime.callbacks import log
+from runnerq.runtime.callbacks import log, of_run
 from runnerq.runtime.dead_letters import Dead, hook_in, hook_run
+from runnerq.runtime.hearing import Hearing
 from runnerq.runtime.writer import Writer
 from runnerq.serialization.codec import Codec
 from runnerq.serialization.sealing import unreadable
@@ -25,8 +26,9 @@ CRASH_LOOP = End(status="dead_letter", reason="crash_loop")
 class Apart:
     """Of one worker."""
 
-    def __init__(self, storage: Reads, writer: Writer, codec: Codec) -> None:
+    def __init__(self, storage: Reads, writer: Writer, codec: Codec, hearing: Hearing | None = None) -> None:
         self._storage = storage
+        self._hearing = hearing
         self._writer = writer
         self._codec = codec
         self._tokens: Counter[int] = Counter()
@@ -39,10 +41,12 @@ class Apart:
     def leave(self, claimed: Claimed, move: Back | Stuck) -> None:
         """Do not take up what was claimed."""
         generation, seen = claimed.generation, claimed.seen
-        self._write(Turn(run_id=claimed.id, token=claimed.token, seen=seen, generation=generation, move=move))
+        self._write(claimed, Turn(run_id=claimed.id, token=claimed.token, seen=seen, generation=generation, move=move))
 
-    def _write(self, turn: Turn) -> None:
+    def _write(self, run: Claimed | RunRecord, turn: Turn) -> None:
         self._tokens[turn.token] += 1
+        if self._hearing is not None:
+            self._hearing.apart(run, turn.token)
         self._writer.submit(turn, lambda _: self._written(turn.token))
 
     def _written(self, token: int) -> None:
@@ -56,7 +60,7 @@ class Apart:
         Raises StorageUnavailable: then nothing is ended, and they are given back.
         """
         known: dict[str, list[Definition]] = {}
-        turns: list[Turn] = []
+        turns: list[tuple[RunRecord, Turn]] = []
         for run in capped:
             record = await self._storage.run(run.run_id)
             if run.token is None or record is None:
@@ -67,13 +71,14 @@ class Apart:
                 told = self._told(record, known[record.name], run.crashes)
             except PayloadUnreadable as sealed:
                 # Its hook is to be told the input: given back, it comes to a worker that can read it.
-                log.warning("run %s of %s is not ended here: %s", record.id, record.name, sealed)
+                log.warning("run %s of %s is not ended here: %s", record.id, record.name, sealed,
+                            extra=of_run(record.id, record.name))  # fmt: skip
                 continue
             generation = record.generation
-            turns.append(Turn(run_id=run.run_id, token=run.token, seen=0, generation=generation, move=CRASH_LOOP,
-                              children=told))  # fmt: skip
-        for turn in turns:
-            self._write(turn)
+            turns.append((record, Turn(run_id=run.run_id, token=run.token, seen=0, generation=generation,
+                                       move=CRASH_LOOP, children=told)))  # fmt: skip
+        for record, turn in turns:
+            self._write(record, turn)
 
     def _told(self, record: RunRecord, definitions: Sequence[Definition], crashes: int) -> tuple[NewRun, ...]:
         try:
@@ -83,5 +88,6 @@ class Apart:
             return hook_run(hook, Dead.of(record), CRASH_LOOP, self._codec, crashes=crashes)
         except msgspec.MsgspecError as error:
             # Written by a worker of another release, perhaps: it must not keep the run from its end.
-            log.error("run %s of %s: what is to be told of its end cannot be read: %r", record.id, record.name, error)
+            log.error("run %s of %s: what is to be told of its end cannot be read: %r", record.id, record.name, error,
+                      extra=of_run(record.id, record.name))  # fmt: skip
             return ()

@@ -27,19 +27,19 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from functools import partial
 from typing import Any
 
 from runnerq.errors import Cancelled
-from runnerq.runtime.callbacks import Fail, log, report
+from runnerq.runtime.callbacks import Fail, log, of_run, report
 from runnerq.runtime.coroutines import task_of, unwrapped
-from runnerq.runtime.current import CURRENT
 from runnerq.runtime.deadlines import Deadlines
 from runnerq.runtime.results import (
     INTERRUPTED,
     NOT_BEGUN,
     TIMED_OUT,
+    AttemptListener,
     AttemptStats,
     Call,
     Ended,
@@ -51,7 +51,9 @@ from runnerq.runtime.results import (
     TimedOut,
 )
 from runnerq.runtime.threads import Lent, NeverBegan, Threads
-from runnerq.runtime.timers import Timer, Timers
+from runnerq.runtime.timers import Timers
+from runnerq.runtime.under_way import InTask, InThread
+from runnerq.telemetry.here import HERE
 
 UNSURE = 0.05
 """Seconds after which a thread asks again whether its worker surely has the run."""
@@ -60,7 +62,12 @@ GRACE = 10.0
 
 
 class Attempts:
-    """Starts attempts. Made on the event loop that it works for, in the context its attempts get a copy of."""
+    """Starts attempts. Made on the event loop that it works for, in the context its attempts get a copy of.
+
+    ``heard`` is told of each, where somebody listens.
+    """
+
+    heard: AttemptListener | None = None
 
     def __init__(
         self,
@@ -79,12 +86,12 @@ class Attempts:
         self._fail = fail
         self._may_begin = may_begin
         self._surely = surely
-        self._open: dict[_InTask, asyncio.Task[None] | None] = {}
-        self._waiting: deque[_InTask] = deque()
+        self._open: dict[InTask, asyncio.Task[None] | None] = {}
+        self._waiting: deque[InTask] = deque()
         self._starting = False
         self._filling = False
-        self._ended: deque[tuple[_InTask, Result]] = deque()
-        self.deadlines: Deadlines[_InTask | _InThread] = Deadlines(self._timers, _timed_out)
+        self._ended: deque[tuple[InTask, Result]] = deque()
+        self.deadlines: Deadlines[InTask | InThread] = Deadlines(self._timers, _timed_out)
         self._stuck = 0
         self._late = 0
 
@@ -101,8 +108,8 @@ class Attempts:
     def start(self, call: Call, ended: Ended) -> Running:
         """Begin an attempt, or have it wait for a place. Call ``tell_ended`` once its result may come."""
         if not call.is_async:
-            return _InThread(self, call, ended)
-        attempt = _InTask(self, call, ended)
+            return InThread(self, call, ended)
+        attempt = InTask(self, call, ended)
         if len(self._open) < self._max_steps and self._surely():
             self._starting = True
             self._begin(attempt)
@@ -150,7 +157,7 @@ class Attempts:
 
     # --- async --------------------------------------------------------------------------------------------------------
 
-    def _begin(self, attempt: _InTask) -> None:
+    def _begin(self, attempt: InTask) -> None:
         timeout = attempt.call.timeout
         if timeout is not None:
             self.deadlines.keep(attempt, timeout)
@@ -162,7 +169,7 @@ class Attempts:
             if attempt.entered and attempt.cut is not None:
                 task.cancel()
 
-    async def _run_async(self, attempt: _InTask) -> None:
+    async def _run_async(self, attempt: InTask) -> None:
         call = attempt.call
         result: Result
         if attempt.cut is not None:
@@ -175,7 +182,9 @@ class Attempts:
         else:
             attempt.entered = True
             call.current.began = time.monotonic()
-            CURRENT.set(call.current)
+            HERE.set(call.current)
+            if self.heard is not None:
+                self.heard.began(call)
             try:
                 around = call.around
                 result = Returned(await (call.fn(*call.args, **call.kwargs) if around is None else around.run()))
@@ -183,16 +192,17 @@ class Attempts:
                 result = attempt.cancelled_with(error)
             except KeyboardInterrupt as interrupt:
                 self._leave(attempt)
-                self._interrupted_by(interrupt)
+                self._interrupted_by(interrupt, attempt)
                 return
             except GeneratorExit as error:
                 if self._loop.is_closed():
-                    # Not the function's: the interpreter throws away what a dead loop has left.
+                    # Not the function's: the interpreter throws away what a dead loop has left, at some time and in
+                    # some thread, where nobody is to be told anything.
                     raise
                 result = Raised(error)
             except BaseException as error:  # noqa: BLE001 - whatever a user's function raises is its result
                 result = Raised(unwrapped(error))
-            CURRENT.set(None)
+            HERE.set(None)
         self._leave(attempt)
         if attempt.told:
             self._stuck -= 1
@@ -207,7 +217,7 @@ class Attempts:
         if self._waiting:
             self._fill()
 
-    def _leave(self, attempt: _InTask) -> None:
+    def _leave(self, attempt: InTask) -> None:
         del self._open[attempt]
         timeout = attempt.call.timeout
         if timeout is not None:
@@ -224,7 +234,7 @@ class Attempts:
             self._begin(self._waiting.popleft())
         self._filling = False
 
-    def cut(self, attempt: _InTask, why: TimedOut | Interrupted) -> None:
+    def cut(self, attempt: InTask, why: TimedOut | Interrupted) -> None:
         if attempt.cut is not None or attempt.told:
             return
         attempt.cut = why
@@ -236,28 +246,29 @@ class Attempts:
             self.cancel(attempt)
             attempt.grace = self._timers.call_later(GRACE, self._give_up, attempt, why)
 
-    def cancel(self, attempt: _InTask) -> None:
+    def cancel(self, attempt: InTask) -> None:
         task = self._open[attempt]
         if task is not None:
             task.cancel()
 
-    def _give_up(self, attempt: _InTask, why: TimedOut | Interrupted) -> None:
+    def _give_up(self, attempt: InTask, why: TimedOut | Interrupted) -> None:
         self._stuck += 1
         current = attempt.call.current
-        log.error("run %s: step %r does not end %g s after its cancel", current.run_id, current.name, GRACE)
+        log.error("run %s: step %r does not end %g s after its cancel", current.run_id, current.name, GRACE,
+                  extra={**of_run(current.run_id, current.workflow), "step": current.name})  # fmt: skip
         self.tell(attempt, why)
         if attempt.call.around is not None:
             attempt.call.around.abandon()
 
     # --- sync ---------------------------------------------------------------------------------------------------------
 
-    def lend(self, attempt: _InThread) -> Lent[Any]:
+    def lend(self, attempt: InThread) -> Lent[Any]:
         """Get a sync attempt its thread."""
         call = attempt.call
         context = self._context.copy()
-        context.run(CURRENT.set, call.current)
+        context.run(HERE.set, call.current)
         fn = partial(self._in_thread, call)
-        began = partial(self._thread_began, attempt)
+        began = partial(self._thread_began, attempt, context)
         return self._threads.start(fn, attempt.returned, context=context, began=began)
 
     def _in_thread(self, call: Call) -> Any:
@@ -267,13 +278,15 @@ class Attempts:
             raise NeverBegan
         return call.fn(*call.args, **call.kwargs)
 
-    def _thread_began(self, attempt: _InThread) -> None:
+    def _thread_began(self, attempt: InThread, context: Context) -> None:
         call = attempt.call
         call.current.began = time.monotonic()
+        if self.heard is not None:
+            context.run(self.heard.began, call)
         if call.timeout is not None:
             self.deadlines.keep(attempt, call.timeout)
 
-    def back(self, attempt: _InThread, value: Any, error: BaseException | None) -> None:
+    def back(self, attempt: InThread, value: Any, error: BaseException | None) -> None:
         """A sync attempt's function has returned, before its timeout; or it was never called."""
         call = attempt.call
         if call.timeout is not None:
@@ -284,115 +297,38 @@ class Attempts:
         if error is None:
             self.tell(attempt, Returned(value))
         elif isinstance(error, KeyboardInterrupt):
-            self._interrupted_by(error)
+            self._interrupted_by(error, attempt)
         elif attempt.cancelled and isinstance(error, Cancelled):
             self.tell(attempt, INTERRUPTED)
         else:
             self.tell(attempt, Raised(error))
 
-    def later(self, attempt: _InThread, result: Result) -> None:
+    def later(self, attempt: InThread, result: Result) -> None:
         """Tell a sync attempt's result, but not from within this call."""
         self._loop.call_soon(self.tell, attempt, result)
 
     # --- telling ------------------------------------------------------------------------------------------------------
 
-    def tell(self, attempt: _InTask | _InThread, result: Result) -> None:
+    def tell(self, attempt: InTask | InThread, result: Result) -> None:
         """Tell the result, once."""
         if attempt.told:
             return
         attempt.told = True
+        if self.heard is not None:
+            self.heard.ended(attempt.call, result)
         try:
             attempt.ended(result)
         except BaseException as error:  # noqa: BLE001 - whatever it is, the other attempts go on
             current = attempt.call.current
             report(error, f"run {current.run_id}: taking the result of {current.name!r} failed", self._fail)
 
-    def _interrupted_by(self, interrupt: KeyboardInterrupt) -> None:
+    def _interrupted_by(self, interrupt: KeyboardInterrupt, attempt: InTask | InThread) -> None:
         log.error("a step was interrupted by a KeyboardInterrupt: the worker stops")
+        if self.heard is not None and not attempt.told:
+            self.heard.ended(attempt.call, Raised(interrupt))
+        attempt.told = True
         self._fail(interrupt)
 
 
-class _InTask:
-    """An async attempt."""
-
-    __slots__ = ("_attempts", "call", "cut", "ended", "entered", "grace", "told")
-
-    def __init__(self, attempts: Attempts, call: Call, ended: Ended) -> None:
-        self._attempts = attempts
-        self.call = call
-        self.ended = ended
-        self.cut: TimedOut | Interrupted | None = None
-        self.entered = False
-        self.told = False
-        self.grace: Timer | None = None
-        if call.around is not None:
-            call.around.bind(self)
-
-    @property
-    def is_cut(self) -> bool:
-        return self.cut is not None
-
-    def begins(self) -> None:
-        current = self.call.current
-        current.began = time.monotonic()
-        self.rests()
-        if current.timeout is not None:
-            self._attempts.deadlines.keep(self, current.timeout)
-
-    def rests(self) -> None:
-        timeout = self.call.current.timeout
-        if timeout is not None:
-            self._attempts.deadlines.drop(self, timeout)
-
-    def break_off(self) -> None:
-        self._attempts.cancel(self)
-
-    def cancelled_with(self, error: asyncio.CancelledError) -> Result:
-        return Raised(error) if self.cut is None else self.cut
-
-    def cancel(self, reason: str | None = None) -> None:
-        self.call.current.cancelled = True
-        self.call.current.cancel_reason = reason
-        self._attempts.cut(self, INTERRUPTED)
-
-    def timed_out(self) -> None:
-        self.call.current.cancelled = True
-        self.call.current.cancel_reason = "timeout"
-        self._attempts.cut(self, TIMED_OUT)
-
-
-class _InThread:
-    """A sync attempt."""
-
-    __slots__ = ("_attempts", "_lent", "call", "cancelled", "ended", "told")
-
-    def __init__(self, attempts: Attempts, call: Call, ended: Ended) -> None:
-        self._attempts = attempts
-        self.call = call
-        self.ended = ended
-        self.cancelled = False
-        self.told = False
-        self._lent = attempts.lend(self)
-
-    def returned(self, value: Any, error: BaseException | None) -> None:
-        self._attempts.back(self, value, error)
-
-    def cancel(self, reason: str | None = None) -> None:
-        if self.cancelled or self.told:
-            return
-        self.cancelled = True
-        self.call.current.cancel_reason = reason
-        self.call.current.cancelled = True
-        if not self._lent.started:
-            self._lent.abandon()
-            self._attempts.later(self, INTERRUPTED)
-
-    def timed_out(self) -> None:
-        self.call.current.cancel_reason = "timeout"
-        self.call.current.cancelled = True
-        self._lent.abandon()
-        self._attempts.tell(self, TIMED_OUT)
-
-
-def _timed_out(attempt: _InTask | _InThread) -> None:
+def _timed_out(attempt: InTask | InThread) -> None:
     attempt.timed_out()

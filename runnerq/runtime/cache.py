@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from runnerq.runtime.callbacks import log
+from runnerq.runtime.callbacks import log, of_run
 from runnerq.workflow.interpreter import Interpreter
 
 
@@ -92,4 +92,5 @@ class Cache:
         try:
             self._close(kept.interpreter)
         except Exception as error:  # noqa: BLE001 - one that cannot be closed must not keep the others
-            log.error("run %s: closing its parked generator failed: %r", run_id, error, exc_info=error)
+            log.error("run %s: closing its parked generator failed: %r", run_id, error, exc_info=error,
+                      extra=of_run(run_id))  # fmt: skip

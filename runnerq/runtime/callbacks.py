@@ -13,6 +13,11 @@ Fail: TypeAlias = Callable[[BaseException], None]
 """Tells the worker of a fault that it cannot go on with; must not raise."""
 
 
+def of_run(run_id: str, workflow: str | None = None) -> dict[str, str]:
+    """What marks a log record as of this run: ``extra=`` of the call."""
+    return {"run_id": run_id} if workflow is None else {"run_id": run_id, "workflow": workflow}
+
+
 def report(error: BaseException, what: str, fail: Fail) -> None:
     """Log a fault at ERROR with its traceback, and tell the worker."""
     log.error("%s: %r", what, error, exc_info=error)

@@ -234,6 +234,8 @@ class Carrying:
             case Again(attempt):
                 if interpreter.leaves.get(position) is leaf:
                     tell_attempt(self._claimed, leaf.command.name, attempt)
+                    if self._parts.hearing is not None and leaf.command.fn is not None:
+                        self._parts.hearing.retried(self._claimed, leaf.command.fn, attempt)
                     self.failures[position] = attempt
                     self.unwritten.attempts.append(attempt)
                     self._waiting.append(leaf)
@@ -303,7 +305,10 @@ class Carrying:
         self._effects.add(leaf.position)
         effects = self._parts.effects
         if leaf.command.kind == "send":
-            effects.send(signal_of(leaf, self._claimed), partial(self._sent, leaf, spec.run_id))
+            signal = signal_of(leaf, self._claimed)
+            if self._parts.hearing is not None:
+                signal = self._parts.hearing.traced(self._claimed.id, signal)
+            effects.send(signal, partial(self._sent, leaf, spec.run_id))
         else:
             reason = f"cancelled by run {self._claimed.id}"
             effects.cancel(spec.run_id, reason, partial(self._cancelled, leaf, spec.run_id))

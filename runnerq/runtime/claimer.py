@@ -110,8 +110,15 @@ class Claimer:
         self._vain = 0
         self._thirsty: list[tuple[int, asyncio.Future[None]]] = []
         self._failures = 0
+        self._unexpected = 0
+        """Since a claim brought runs. What nothing can be made of is given back, and comes again after empty claims."""
         self._unreleased = 0
         self.claims = 0
+
+    @property
+    def fails(self) -> bool:
+        """Whether the last claim had no answer, or was refused."""
+        return self._failures > 0
 
     # --- news ---------------------------------------------------------------------------------------------------------
 
@@ -165,10 +172,11 @@ class Claimer:
                 except SchemaError:
                     raise
                 except StorageUnavailable as error:
-                    self._back_off(f"the storage does not answer: {error}")
+                    self._back_off(f"the storage does not answer: {error}", self._failures + 1)
                 except Exception as error:  # noqa: BLE001 - a claim that fails is tried again, whatever it was
                     log.error("claiming failed: %r", error, exc_info=error)
-                    self._back_off("claiming is tried again")
+                    self._unexpected += 1
+                    self._back_off("claiming is tried again", self._unexpected)
         finally:
             if self._out is not None:
                 self._out.reply.cancel()
@@ -258,9 +266,9 @@ class Claimer:
             wait = jittered(RELEASE_INTERVAL)
         self._release_at = self._timers.time() + wait
 
-    def _back_off(self, what: str) -> None:
+    def _back_off(self, what: str, tries: int) -> None:
         self._failures += 1
-        wait = away(self._failures)
+        wait = away(tries)
         log.warning("%s; next try in %.2g s", what, wait)
         self._not_before = self._timers.time() + wait
 
@@ -293,6 +301,8 @@ class Claimer:
         finally:
             self._out = None
         now = self._timers.time()
+        if claim.runs:
+            self._unexpected = 0
         self._due_at = min(self._due(claim, now), self._expected)
         if not (claim.runs or claim.more):
             self._found_dry(sent.number)

@@ -1,8 +1,8 @@
 """What a step or activity can ask about itself: ``rq.current()``.
 
 Rules
-- One context variable; it is set in the context of the attempt alone, so helpers, tasks and threads that copy the
-  context of the attempt see it, and nothing else does.
+- It is what ``HERE`` has in the context of the attempt alone: helpers, tasks and threads that copy that context see it,
+  and nothing else does.
 - ``cancelled`` is set on the event loop and read in a step's thread: one attribute, written once, needs no lock.
 """
 
@@ -13,7 +13,6 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextvars import ContextVar
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -23,6 +22,7 @@ from runnerq.errors import Cancelled, UsageError
 from runnerq.persistence.records import Claimed, Details, Parent
 from runnerq.runtime.heartbeats import Heartbeats
 from runnerq.serialization.codec import Codec
+from runnerq.telemetry.here import HERE
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.@-]{1,64}", re.ASCII)
 _CODEC = Codec()
@@ -53,10 +53,12 @@ class Means(msgspec.Struct, frozen=True):
 class Current(msgspec.Struct, kw_only=True, eq=False):
     """One attempt of a step or activity, seen from inside it.
 
-    ``entry`` is its position in the journal (``""`` for an activity run), ``attempt`` counts from 1. ``clock`` reads
-    database time, ``timeout`` is seconds from ``began`` (monotonic). ``claimed`` is the run as it was claimed;
-    ``said`` and ``before`` are JSON text: the last details of this attempt, and of the one before.
+    ``entry`` is its position in the journal (``""`` for an activity run), ``attempt`` counts from 1: failed attempts,
+    and this one. ``timeout`` is seconds. ``cancelled`` says that it is to stop, and ``cancel_reason`` why.
     """
+
+    # ``clock`` reads database time, ``timeout`` counts from ``began`` (monotonic). ``claimed`` is the run as it was
+    # claimed; ``said`` and ``before`` are JSON text: the last details of this attempt, and of the one before.
 
     run_id: str
     workflow: str
@@ -166,17 +168,14 @@ class Current(msgspec.Struct, kw_only=True, eq=False):
         return f"the heartbeat's details of {self.name!r} (entry {self.entry!r}) of run {self.run_id}"
 
 
-CURRENT: ContextVar[Current | None] = ContextVar("runnerq_current", default=None)
-
-
 def current() -> Current:
     """The attempt that is being run here.
 
     Raises:
         UsageError: called outside a step or activity.
     """
-    found = CURRENT.get()
-    if found is None:
+    found = HERE.get()
+    if not isinstance(found, Current):
         raise UsageError(
             "rq.current() was called outside a step or activity: call it in the function that the step runs. "
             "In a workflow use ctx.info."

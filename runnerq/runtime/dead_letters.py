@@ -18,7 +18,7 @@ import msgspec
 from runnerq.errors import DecodingError, EncodingError
 from runnerq.ids import new_run_id
 from runnerq.persistence.records import Claimed, Definition, End, Kind, NewRun, RunRecord
-from runnerq.runtime.callbacks import log
+from runnerq.runtime.callbacks import log, of_run
 from runnerq.serialization.codec import Codec, encoded
 from runnerq.serialization.failures import Failure, read
 from runnerq.workflow.declare import Hook
@@ -110,7 +110,8 @@ def _read(text: str, dead: Dead) -> Failure | None:
     try:
         return read(text)
     except DecodingError as error:
-        log.warning("run %s of %s: its on_dead_letter= activity is not told the error: %s", dead.id, dead.name, error)
+        log.warning("run %s of %s: its on_dead_letter= activity is not told the error: %s", dead.id, dead.name, error,
+                    extra=of_run(dead.id, dead.name))  # fmt: skip
         return None
 
 
@@ -120,7 +121,8 @@ def _input(dead: Dead, codec: Codec) -> Any:
     try:
         return codec.decode(dead.input, Any, f"the input of {dead.name!r}, run {dead.id}")
     except DecodingError as error:
-        log.warning("run %s of %s: its on_dead_letter= activity is not told the input: %s", dead.id, dead.name, error)
+        log.warning("run %s of %s: its on_dead_letter= activity is not told the input: %s", dead.id, dead.name, error,
+                    extra=of_run(dead.id, dead.name))  # fmt: skip
         return None
 
 
@@ -130,6 +132,6 @@ def _encoded(letter: DeadLetter, codec: Codec) -> str:
         return codec.encode_call((letter,), {}, what)
     except EncodingError as error:
         log.warning("run %s of %s: its on_dead_letter= activity is not told the input: %s",
-                    letter.run_id, letter.name, error)  # fmt: skip
+                    letter.run_id, letter.name, error, extra=of_run(letter.run_id, letter.name))  # fmt: skip
     # What is left is bounded, by what a failure's record may hold: whatever the limit, the hook is not lost for it.
     return encoded((msgspec.structs.replace(letter, input=None),), what).decode()

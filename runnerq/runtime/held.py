@@ -41,7 +41,7 @@ from runnerq.runtime.opening import interpreter_of, open_workflow, stuck_by
 from runnerq.runtime.parts import Parts
 from runnerq.runtime.reading import later
 from runnerq.runtime.sealed import sealed_in_inbox
-from runnerq.runtime.telling import tell_end, tell_long, tell_lost, tell_never_yielded
+from runnerq.runtime.telling import about, tell_blocked, tell_end, tell_long, tell_lost, tell_never_yielded
 from runnerq.runtime.timers import Timer
 from runnerq.runtime.turns import Unwritten, bare_turn, blocking_turn, park, renewal, renewed, turn_of
 from runnerq.workflow.ending import Blocked, ContinuedAsNew
@@ -342,7 +342,7 @@ class HeldWorkflow:
 
     def _refused(self, turn: Turn, refusal: StorageRefused) -> None:
         if isinstance(turn.move, Stuck):
-            log.error("run %s can neither be written nor blocked: %s", self.run_id, refusal)
+            log.error("run %s can neither be written nor blocked: %s", self.run_id, refusal, extra=about(self._claimed))
             self.let_go()
             return
         self._carrying.drop()
@@ -354,8 +354,7 @@ class HeldWorkflow:
     def _block(self, blocked: Blocked) -> None:
         """Block the run, with the answers that were fed and not what was asked on the last."""
         stuck = stuck_by(blocked, self._claimed, self._parts)
-        log.error("run %s of %s is blocked: %s%s", self.run_id, self._claimed.name, blocked.message,
-                  f" ({blocked.line})" if blocked.line else "")  # fmt: skip
+        tell_blocked(self._claimed, blocked)
         self._carrying.drop()
         unwritten, interpreter = self._carrying.unwritten, self._interpreter
         turn = blocking_turn(self._claimed, self._seen, stuck, interpreter, unwritten, self._parts)

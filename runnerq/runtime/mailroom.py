@@ -16,7 +16,7 @@ from typing import TypeAlias
 from runnerq.errors import SchemaError, StorageUnavailable
 from runnerq.persistence.protocol import Runs
 from runnerq.persistence.records import Ask, Inbox
-from runnerq.runtime.callbacks import Fail, away, log, report
+from runnerq.runtime.callbacks import Fail, away, log, of_run, report
 
 LARGEST_READ = 500
 
@@ -83,7 +83,8 @@ class Mailroom:
                 for run_id, queued in batch.items():
                     await self._answer({run_id: queued})
                 return
-            log.error("run %s: its mailbox cannot be read: %r", next(iter(batch)), error, exc_info=error)
+            run_id = next(iter(batch))
+            log.error("run %s: its mailbox cannot be read: %r", run_id, error, exc_info=error, extra=of_run(run_id))
             found = []
         inboxes = {inbox.run_id: inbox for inbox in found}
         for run_id, (_, answered) in batch.items():

@@ -14,7 +14,7 @@ from runnerq.errors import StorageError, StorageUnavailable
 from runnerq.ids import new_token
 from runnerq.persistence.protocol import Runs
 from runnerq.persistence.records import Reaped
-from runnerq.runtime.callbacks import Fail, jittered, log, report
+from runnerq.runtime.callbacks import Fail, jittered, log, of_run, report
 from runnerq.runtime.parts import HeldRun
 from runnerq.runtime.timers import Timers, pause
 
@@ -83,7 +83,8 @@ class Reaper:
         finally:
             self.under_way = None
         for run in reaped:
-            log.warning("run %s was taken from a worker that is gone (crash %d)", run.run_id, run.crashes)
+            log.warning("run %s was taken from a worker that is gone (crash %d)", run.run_id, run.crashes,
+                        extra=of_run(run.run_id))  # fmt: skip
         return len(reaped) >= self._batch
 
     async def _end(self, capped: Sequence[Reaped]) -> None:

@@ -15,8 +15,10 @@ from runnerq.persistence.records import Claimed, Stuck
 from runnerq.runtime.calls import check_child
 from runnerq.runtime.ground import Ground
 from runnerq.runtime.registry import Target
+from runnerq.telemetry.here import HERE, InWorkflow
 from runnerq.workflow.context import Context, Info
 from runnerq.workflow.ending import Blocked
+from runnerq.workflow.identity import Drive
 from runnerq.workflow.interpreter import Identity, Interpreter
 from runnerq.workflow.journal import Started
 
@@ -33,11 +35,21 @@ def interpreter_of(claimed: Claimed, ground: Ground) -> Interpreter:
         may_have_children=claimed.depth < ground.max_depth,
         check_child=partial(check_child, ground),
         check_arguments=partial(_check_arguments, claimed, ground),
-        drive=partial(ground.drive, claimed.id),
+        drive=partial(_drive, claimed, ground),
         build=ground.build,
         build_seen=ground.build_seen,
     )
     return Interpreter(identity, ground.codec)
+
+
+def _drive(claimed: Claimed, ground: Ground) -> Drive:
+    """The context in which the run's code is called, marked for whoever logs there."""
+    # A drive is a copy of the context that it is made in.
+    token = HERE.set(InWorkflow(claimed.id, claimed.name, claimed.crashes + 1))
+    try:
+        return ground.drive(claimed.id)
+    finally:
+        HERE.reset(token)
 
 
 def open_workflow(interpreter: Interpreter, claimed: Claimed, ground: Ground) -> None:

@@ -14,6 +14,7 @@ from runnerq.runtime.effects import Effects
 from runnerq.runtime.facts import Facts
 from runnerq.runtime.feeding import Feeder
 from runnerq.runtime.ground import Ground
+from runnerq.runtime.hearing import Hearing
 from runnerq.runtime.heartbeats import Heartbeats
 from runnerq.runtime.mailroom import Mailroom
 from runnerq.runtime.timers import Timers
@@ -52,7 +53,7 @@ class Parts(Ground, frozen=True):
 
     ``released`` gives the slot back and forgets the run; ``expect``
     tells the claimer of a due time, in seconds; ``keep`` holds a run's generators that refuse to close;
-    ``chance`` draws from 0 to 1.
+    ``chance`` draws from 0 to 1; ``hearing`` is told of what happens, where somebody listens.
     """
 
     storage: Transactions
@@ -71,3 +72,4 @@ class Parts(Ground, frozen=True):
     released: Callable[[HeldRun], None]
     expect: Callable[[float], None]
     keep: Callable[[str, Sequence[Any]], None]
+    hearing: Hearing | None

@@ -9,6 +9,7 @@ import msgspec
 
 from runnerq.errors import ConfigurationError
 from runnerq.persistence.records import DEFAULT_QUEUE, Definition, Kind, served_name
+from runnerq.runtime.channels import channels_of
 from runnerq.runtime.schemas import input_schema
 from runnerq.serialization.codec import check_type
 from runnerq.serialization.signatures import Signature, signature_of, workflow_signature_of
@@ -147,7 +148,7 @@ class Registry:
                 queue=t.declaration.queue or DEFAULT_QUEUE,
                 build=build,
                 options=_options(t.declaration),
-                schema=input_schema(t.signature),
+                schema=input_schema(t.signature, channels_of(t.fn) if t.kind == "workflow" else None),
             )
             for t in self._targets.values()
         ]

@@ -116,3 +116,15 @@ class AttemptStats(msgspec.Struct, frozen=True, kw_only=True):
     threads: int
     stuck: int
     late: int
+
+
+class AttemptListener(Protocol):
+    """Hears of attempts. Neither MUST raise. Whatever has begun ends, once; what has not may end all the same."""
+
+    def began(self, call: Call) -> None:
+        """The function is about to be called: told on the event loop, in the very context that it will have."""
+        ...
+
+    def ended(self, call: Call, result: Result) -> None:
+        """This came of it."""
+        ...

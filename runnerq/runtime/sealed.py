@@ -28,7 +28,8 @@ def sealed_in_claim(claimed: Claimed) -> PayloadUnreadable | None:
                 return unreadable(text, run_id, f"the last attempt at entry {attempt.position or 'of the run'}")
     if claimed.state is not None and claimed.state.startswith(SEALED):
         return unreadable(claimed.state, run_id, "the published state")
-    if claimed.signals or claimed.outcomes:
+    # Nobody reads what is sent to an activity.
+    if claimed.kind == "workflow" and (claimed.signals or claimed.outcomes):
         return _sealed_mail(claimed.signals, run_id) or _sealed_outcome(claimed.outcomes)
     return None
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import socket
+
 import msgspec
 
 from runnerq.runtime.retention import Retention
@@ -25,7 +28,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_depth: int
     cache: int
     build: str
-    host: str
-    pid: int
+    host: str = msgspec.field(default_factory=socket.gethostname)
+    pid: int = msgspec.field(default_factory=os.getpid)
     kept: Kept | None = None
     retention: Retention | None = None

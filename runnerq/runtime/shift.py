@@ -12,16 +12,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from enum import Enum, auto
 from typing import Any
 
 import anyio
 import msgspec
 
-from runnerq.errors import StorageError
 from runnerq.ids import new_token
 from runnerq.persistence.protocol import Storage
-from runnerq.persistence.records import Claimed, ClaimRequest, Load, Pulse, WorkerRow
+from runnerq.persistence.records import Claimed, ClaimRequest, Pulse
 from runnerq.runtime.activity import HeldActivity
 from runnerq.runtime.apart import Apart
 from runnerq.runtime.cache import Cache
@@ -32,23 +30,29 @@ from runnerq.runtime.effects import Effects
 from runnerq.runtime.facts import Facts
 from runnerq.runtime.feeding import Feeder
 from runnerq.runtime.freed import Freed
+from runnerq.runtime.gauging import Gauging
+from runnerq.runtime.heard import heard, writer_of
+from runnerq.runtime.hearing import Hearing
 from runnerq.runtime.heartbeats import Heartbeats
 from runnerq.runtime.held import HeldWorkflow
-from runnerq.runtime.leaks import keep_for_good
+from runnerq.runtime.in_hand import InHand
+from runnerq.runtime.leaks import close, keep
 from runnerq.runtime.mailroom import Mailroom
 from runnerq.runtime.maintenance import Inspector, Reaper
 from runnerq.runtime.news import News
 from runnerq.runtime.opening import stuck_by, timeout_of
+from runnerq.runtime.over import Over
 from runnerq.runtime.parts import HeldRun, Parts
 from runnerq.runtime.registry import Registry, Target
 from runnerq.runtime.settings import Settings
+from runnerq.runtime.signing import row_of, sign_off
 from runnerq.runtime.slots import Slots
 from runnerq.runtime.surroundings import Surroundings
 from runnerq.runtime.taking import Taking
 from runnerq.runtime.threads import Threads
 from runnerq.runtime.upkeep import upkeep
-from runnerq.runtime.writer import Writer
 from runnerq.serialization.codec import Codec
+from runnerq.telemetry.listeners import Telemetry
 from runnerq.workflow.ending import Blocked
 from runnerq.workflow.identity import NEVER
 from runnerq.workflow.interpreter import Interpreter
@@ -57,14 +61,6 @@ TRANSACTIONS = 10
 """Transactions that are carried out at once: as many as a storage has connections for."""
 NO_THREADS = 0
 """They are async, all of them."""
-
-
-class Over(Enum):
-    """How a shift ended."""
-
-    STOPPED = auto()
-    FENCED = auto()
-    FAILED = auto()
 
 
 class Shift:
@@ -79,9 +75,14 @@ class Shift:
         modules: frozenset[str],
         client: Any,
         surroundings: Surroundings,
+        telemetry: Telemetry | None = None,
     ) -> None:
         self._surroundings = surroundings
         self.worker_id = new_token()
+        self.time = surroundings.time
+        hearing = None if telemetry is None else Hearing(telemetry, self.worker_id, self.time)
+        storage = heard(storage, hearing)
+        self._hearing = hearing
         self._settings = settings
         self._storage = storage
         self._registry = registry
@@ -89,15 +90,15 @@ class Shift:
         self._held: dict[str, HeldRun] = {}
         self._slots = Slots(settings.max_workers, settings.queues, settings.served, settings.kept)
         self._freed = Freed()
-        self.leaked = 0
-        self._loop = asyncio.get_running_loop()
-        self._over: asyncio.Future[Over] = self._loop.create_future()
+        self.loop = asyncio.get_running_loop()
+        self._over: asyncio.Future[Over] = self.loop.create_future()
         self._failure: BaseException | None = None
         self._empty = asyncio.Event()
         self._dropped = False
-        self.time = surroundings.time
-        self.writer = Writer(storage, settings.max_workers, self._fail, busy=lambda turn: self._free_slot(turn.run_id))
-        self._apart = Apart(storage, self.writer, codec)
+        self.writer = writer_of(
+            storage, settings.max_workers, self._fail, lambda turn: self._free_slot(turn.run_id), hearing
+        )
+        self._apart = Apart(storage, self.writer, codec, hearing)
         self.beats = Heartbeats(codec)
         self.mailroom = Mailroom(storage, self._fail)
         threads = Threads(settings.max_threads)
@@ -105,8 +106,11 @@ class Shift:
         self.transactions = surroundings.attempts(
             Threads(NO_THREADS), TRANSACTIONS, self._fail, self._may_begin, self._surely
         )
+        self.attempts.heard = self.transactions.heard = hearing
         self.effects = Effects(storage, self._fail)
-        self.cache: Cache = Cache(self._close, limit=settings.cache)
+        self.cache: Cache = Cache(close, limit=settings.cache)
+        each = (self.attempts, self.transactions)
+        self._in_hand = InHand(self.worker_id, settings.max_workers, self._held, each, self.writer, self.cache)
         self.heart = surroundings.heart(
             storage.heart,
             worker_id=self.worker_id,
@@ -115,7 +119,7 @@ class Shift:
             on_pulse=self._pulse,
             on_fence=self._fence,
             fail=self._fail,
-            load=self._load,
+            load=self._in_hand.load,
             beats=self.beats,
         )
         self._taking = Taking(
@@ -129,8 +133,8 @@ class Shift:
             sync=self.time.sync,
             make=self._made,
             stuck=lambda claimed, sealed: stuck_by(Blocked(str(sealed), error=sealed), claimed, self._parts),
-            free=self._free_slot,
-            close=self._close,
+            free=self._forget,
+            close=close,
         )
         self._news = News(self.worker_id, self._held, surroundings.looks, self.heart.hurry)
         self.claimer = Claimer(
@@ -181,25 +185,18 @@ class Shift:
             means=Means(self.beats, client, settings.max_depth),
             released=self._released,
             expect=self.claimer.expect,
-            keep=self._keep,
+            keep=keep,
+            hearing=hearing,
         )
 
     # --- life ---------------------------------------------------------------------------------------------------------
 
     async def register(self) -> None:
         """Make this id known to the storage. Raises StorageUnavailable."""
-        settings = self._settings
-        row = WorkerRow(
-            id=self.worker_id,
-            lease=settings.lease,
-            host=settings.host,
-            pid=settings.pid,
-            build=settings.build,
-            queues=settings.queues,
-            served=settings.served,
-            slots=settings.max_workers,
-        )
+        row = row_of(self.worker_id, self._settings)
         registered = await self._storage.register(row, self._definitions)
+        if self._hearing is not None:
+            self._hearing.joined(row)
         self.time.sync(registered.now)
         self._parts = msgspec.structs.replace(self._parts, build_seen=registered.build_seen)
 
@@ -220,6 +217,9 @@ class Shift:
             Inspector(lambda: list(self._held.values()), interval=settings.poll_interval, timers=looks).run(),
             *(loop.run() for loop in upkeep(storage, settings, self._definitions, looks)),
         ]
+        if self._hearing is not None:
+            loops.append(Gauging(storage, hearing=self._hearing, read=self._in_hand.read, timers=looks).run())
+        left = "failed"
         try:
             async with asyncio.TaskGroup() as owned:
                 tasks = [owned.create_task(loop) for loop in loops]
@@ -232,15 +232,27 @@ class Shift:
                     self._drop_all()
                     for task in tasks:
                         task.cancel()
+            left = over.name.lower() if self._failure is None else left
+        except asyncio.CancelledError:
+            left = "cancelled"
+            raise
         except BaseExceptionGroup as group:
             raise first_of(group) from None
         finally:
             unsubscribe()
-            await self.heart.stop()
-            await self._sign_off()
+            try:
+                await self.heart.stop()
+                await sign_off(storage, self.worker_id)
+            finally:
+                if self._hearing is not None:
+                    self._hearing.left(left)
         if self._failure is not None:
             raise self._failure
         return over
+
+    @property
+    def is_over(self) -> bool:
+        return self._over.done()
 
     def stop(self) -> None:
         """Have it end in good order."""
@@ -272,15 +284,6 @@ class Shift:
         if self._held:
             await self.heart.last_words()
 
-    async def _sign_off(self) -> None:
-        try:
-            back = await self._storage.give_back(self.worker_id)
-        except StorageError as error:
-            log.warning("worker %d could not sign off; its runs go on when its lease ends: %s", self.worker_id, error)
-        else:
-            if back:
-                log.warning("worker %d gave back %d runs that had not come to rest", self.worker_id, back)
-
     def _finish(self, over: Over) -> None:
         if not self._over.done():
             self._over.set_result(over)
@@ -297,7 +300,7 @@ class Shift:
         if self.heart.holds():
             return True
         # Also asked in steps' threads.
-        self._loop.call_soon_threadsafe(self._fence, "its lease may have run out while it stood still")
+        self.loop.call_soon_threadsafe(self._fence, "its lease may have run out while it stood still")
         return False
 
     def _surely(self) -> bool:
@@ -308,6 +311,8 @@ class Shift:
         if self._dropped:
             return
         log.error("worker %d fences itself, and drops %d runs: %s", self.worker_id, len(self._held), reason)
+        if self._hearing is not None:
+            self._hearing.fenced(len(self._held), reason)
         self._drop_all()
         self._finish(Over.FENCED)
 
@@ -340,6 +345,8 @@ class Shift:
 
     def _made(self, claimed: Claimed, target: Target, parked: Interpreter | None) -> HeldRun:
         self._freed.hold(claimed)
+        if self._hearing is not None:
+            self._hearing.claimed(claimed)
         if claimed.kind == "activity":
             return HeldActivity(claimed, target, self._parts)
         return HeldWorkflow(claimed, self._parts, timeout_of(claimed, target), parked)
@@ -349,12 +356,17 @@ class Shift:
     def _released(self, held: HeldRun) -> None:
         if self._held.get(held.run_id) is held:
             del self._held[held.run_id]
-            self._free_slot(held.run_id)
+            self._forget(held.run_id)
             if self._freed.let_go(held.run_id):
                 # Whoever waits for that place is to have it now, be the free slots as few as they may.
                 self.claimer.look()
         if not self._held:
             self._empty.set()
+
+    def _forget(self, run_id: str) -> None:
+        if self._hearing is not None:
+            self._hearing.released(run_id)
+        self._free_slot(run_id)
 
     def _free_slot(self, run_id: str) -> None:
         if self._slots.has(run_id):
@@ -363,26 +375,12 @@ class Shift:
             else:
                 self.claimer.freed()
 
-    def _close(self, parked: Interpreter) -> None:
-        self._keep(parked.run_id, parked.close())
-
-    def _keep(self, run_id: str, leaked: Sequence[Any]) -> None:
-        if leaked:
-            self.leaked += len(leaked)
-            keep_for_good(leaked)
-            log.warning("run %s: %d generators refuse to close and are kept for good", run_id, len(leaked))
-
     def _pulse(self, pulse: Pulse) -> None:
         self.attempts.resume()
         self.transactions.resume()
         self._news.pulse(pulse)
-
-    def _load(self) -> Load:
-        """What the worker has in hand; called in the heart's thread."""
-        each = (self.attempts.stats, self.transactions.stats)
-        return Load(
-            held=len(self._held),
-            running=sum(stats.running for stats in each),
-            stuck=sum(stats.stuck for stats in each),
-            late=sum(stats.late for stats in each),
-        )
+        if self._hearing is not None:
+            self._hearing.beaten()
+        if pulse.drain and not self._over.done():
+            log.info("worker %d was asked to stop in order: it claims no more", self.worker_id)
+            self.stop()

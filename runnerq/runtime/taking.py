@@ -25,6 +25,7 @@ from runnerq.runtime.parts import HeldRun
 from runnerq.runtime.registry import Registry, Target
 from runnerq.runtime.sealed import sealed_in_claim
 from runnerq.runtime.slots import Slots
+from runnerq.runtime.telling import about
 from runnerq.workflow.interpreter import Interpreter
 
 Make: TypeAlias = Callable[[Claimed, Target, Interpreter | None], HeldRun]
@@ -33,7 +34,8 @@ _Taken: TypeAlias = "tuple[Claimed, Target, Interpreter | None]"
 
 
 class Taking:
-    """Of one worker. ``free(run_id)`` gives a run's slot back, ``close`` a generator that is not gone on with."""
+    """Of one worker. ``free(run_id)`` forgets a run and gives its slot back, ``close`` a generator that is not gone on
+    with."""
 
     def __init__(
         self,
@@ -100,7 +102,7 @@ class Taking:
             return None
         sealed = sealed_in_claim(claimed)
         if sealed is not None:
-            log.error("run %s of %s is blocked: %s", claimed.id, claimed.name, sealed)
+            log.error("run %s of %s is blocked: %s", claimed.id, claimed.name, sealed, extra=about(claimed))
             self._leave(claimed, parked, self._stuck(claimed, sealed))
             return None
         self._slots.take(claimed.id, target.served)
@@ -124,7 +126,7 @@ class Taking:
             self._held[claimed.id] = held
             held.begin()
         except Exception as error:  # noqa: BLE001 - one run that cannot be taken up must not stop the others
-            log.exception("run %s of %s cannot be taken up", claimed.id, claimed.name)
+            log.exception("run %s of %s cannot be taken up", claimed.id, claimed.name, extra=about(claimed))
             broken = self._held.pop(claimed.id, None)
             if broken is not None:
                 broken.drop()

@@ -1,4 +1,7 @@
-"""What a worker's log says of runs: failed attempts, bad ends with their stack, journals grown long."""
+"""What a worker's log says of runs: failed attempts, bad ends with their stack, journals grown long.
+
+Each record is marked with its run, as ``runnerq.telemetry.RunFields`` marks others.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,16 @@ from collections.abc import Iterable
 from typing import Any
 
 from runnerq.persistence.records import Attempt, Claimed, End
-from runnerq.runtime.callbacks import log
+from runnerq.runtime.callbacks import log, of_run
 from runnerq.serialization.failures import read
 from runnerq.workflow.commands import Command
+from runnerq.workflow.ending import Blocked
 from runnerq.workflow.interpreter import LONG
+
+
+def about(claimed: Claimed) -> dict[str, str]:
+    """What marks a record as of this run."""
+    return of_run(claimed.id, claimed.name)
 
 
 def tell_attempt(claimed: Claimed, name: str, attempt: Attempt) -> None:
@@ -18,6 +27,7 @@ def tell_attempt(claimed: Claimed, name: str, attempt: Attempt) -> None:
     log.warning(
         "run %s of %s: attempt %d of %r failed, the next is due at %s: %s: %s",
         claimed.id, claimed.name, attempt.number, name, attempt.next_at, failure.type, failure.message,
+        extra={**about(claimed), "step": name, "attempt": attempt.number},
     )  # fmt: skip
 
 
@@ -27,6 +37,7 @@ def tell_cut(claimed: Claimed, name: str, error: str) -> None:
     log.warning(
         "run %s of %s: %r was cancelled, and ended with %s: %s",
         claimed.id, claimed.name, name, failure.type, failure.message,
+        extra={**about(claimed), "step": name},
     )  # fmt: skip
 
 
@@ -38,6 +49,7 @@ def tell_end(claimed: Claimed, end: End) -> None:
         log.error(
             "run %s of %s ended as %s: %s: %s\n%s",
             claimed.id, claimed.name, end.status, failure.type, message, failure.stack,
+            extra=about(claimed),
         )  # fmt: skip
 
 
@@ -47,13 +59,15 @@ def tell_long(claimed: Claimed) -> None:
         "run %s of %s has %d rows in its journal, and each resumption replays them all: "
         "let it go on with `return ctx.continue_as_new(...)` now and then",
         claimed.id, claimed.name, LONG,
+        extra=about(claimed),
     )  # fmt: skip
 
 
 def tell_never_yielded(claimed: Claimed, commands: Iterable[Command[Any]]) -> None:
     """These were made and not asked for."""
     for command in commands:
-        log.warning("run %s: %r was made at %s and never yielded: it did nothing", claimed.id, command, command.line)
+        log.warning("run %s: %r was made at %s and never yielded: it did nothing", claimed.id, command, command.line,
+                    extra=about(claimed))  # fmt: skip
 
 
 def tell_lost(claimed: Claimed, error: BaseException) -> None:
@@ -61,4 +75,11 @@ def tell_lost(claimed: Claimed, error: BaseException) -> None:
     log.warning(
         "run %s of %s raised this behind ctx.continue_as_new, which is what counts: %r",
         claimed.id, claimed.name, error, exc_info=error,
+        extra=about(claimed),
     )  # fmt: skip
+
+
+def tell_blocked(claimed: Claimed, blocked: Blocked) -> None:
+    """Its code does not follow its journal, or something that it needs is not here."""
+    line = f" ({blocked.line})" if blocked.line else ""
+    log.error("run %s of %s is blocked: %s%s", claimed.id, claimed.name, blocked.message, line, extra=about(claimed))

@@ -30,7 +30,7 @@ from runnerq.errors import StorageUnavailable, TransactionConflict
 from runnerq.persistence.protocol import CommitUnclear, RunHeld, Transactions
 from runnerq.persistence.records import Claimed, Turn, Verdict
 from runnerq.runtime.attempts import GRACE
-from runnerq.runtime.callbacks import away, doubling, log
+from runnerq.runtime.callbacks import away, doubling, log, of_run
 from runnerq.runtime.results import Bound
 from runnerq.runtime.seals import Place, Seal
 from runnerq.runtime.steps import Answered, Followed
@@ -153,11 +153,13 @@ class Transacting:
                     conflicts += 1
                 if conflicts == MOST:
                     raise
-                log.info("run %s: a transaction is run again: %s", self._claimed.id, conflict)
+                log.info("run %s: a transaction is run again: %s", self._claimed.id, conflict,
+                         extra=of_run(self._claimed.id, self._claimed.name))  # fmt: skip
             except _MadeRoom:
                 self._alone = True
                 least = ROOM
-                log.info("run %s: a transaction is run again: its run could not go on beside it", self._claimed.id)
+                log.info("run %s: a transaction is run again: its run could not go on beside it", self._claimed.id,
+                         extra=of_run(self._claimed.id, self._claimed.name))  # fmt: skip
             self._enter(Phase.WAITING)
             self._again = True
             self._seal.give_back()
@@ -194,7 +196,8 @@ class Transacting:
                 if self._phase is not Phase.WAITING:
                     raise
                 tries += 1
-                log.warning("run %s: a transaction has to wait for the storage: %s", self._claimed.id, error)
+                log.warning("run %s: a transaction has to wait for the storage: %s", self._claimed.id, error,
+                            extra=of_run(self._claimed.id, self._claimed.name))  # fmt: skip
             await asyncio.sleep(away(tries))
 
     def _came(self, verdict: Verdict) -> Came:
@@ -210,7 +213,7 @@ class Transacting:
         """What became of a commit without an answer."""
         self._phase = Phase.UNCLEAR
         turn = self._entry
-        log.warning("run %s: %r; it is looked up", turn.run_id, why)
+        log.warning("run %s: %r; it is looked up", turn.run_id, why, extra=of_run(turn.run_id, self._claimed.name))
         tries = 0
         while not self._bound.is_cut:
             try:
@@ -219,7 +222,8 @@ class Transacting:
                 raise
             except Exception as error:  # noqa: BLE001 - whatever it is, what became of the commit is not known
                 tries += 1
-                log.warning("run %s: its commit cannot be looked up: %r", turn.run_id, error)
+                log.warning("run %s: its commit cannot be looked up: %r", turn.run_id, error,
+                            extra=of_run(turn.run_id, self._claimed.name))  # fmt: skip
             await asyncio.sleep(away(tries))
         # Whoever takes the run up finds out. Nothing may be told of it here: it may be on record, as something else.
         return Lost()

@@ -7,12 +7,10 @@ worker.run()`` until ``await worker.stop()``. It installs no signal handlers.
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
 from collections.abc import Callable, Iterable
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import anyio
 
@@ -21,14 +19,21 @@ from runnerq.persistence.protocol import Storage
 from runnerq.retry import seconds
 from runnerq.runtime.builds import build_of
 from runnerq.runtime.callbacks import away, log
+from runnerq.runtime.over import Over
 from runnerq.runtime.registry import Registry
 from runnerq.runtime.retention import Retention
 from runnerq.runtime.settings import Settings
-from runnerq.runtime.shift import Over, Shift
+from runnerq.runtime.shift import Shift
 from runnerq.runtime.slots import Reserve, kept_for
 from runnerq.runtime.surroundings import Surroundings
 from runnerq.serialization.codec import Codec
 from runnerq.serialization.failures import modules_snapshot
+from runnerq.telemetry.listeners import Listener, telemetry_of
+from runnerq.telemetry.measuring import measured_by
+from runnerq.telemetry.metrics import Metrics
+
+if TYPE_CHECKING:
+    from runnerq.telemetry.http import Endpoints
 
 
 class HasStorage(Protocol):
@@ -42,7 +47,10 @@ class Worker:
     """Runs workflows and activities. A slot is a claimed run; parked runs hold none.
 
     ``reserve=(5, [send_email])`` keeps that many of the slots for runs of these; ``retention`` has it delete runs that
-    ended long ago. ``surroundings`` is for the testing kit: where time and chance come from.
+    ended long ago. ``listeners`` hear of what happens here, as those of the client do; ``metrics`` is where metrics go.
+    ``http=9000``, or ``http=("0.0.0.0", 9000)``, serves ``/healthz``, ``/readyz`` and ``/metrics``: what ``metrics``
+    shows, else the first listener that shows any. ``surroundings`` is for the testing kit: where time and chance come
+    from.
     """
 
     def __init__(
@@ -66,16 +74,15 @@ class Worker:
         max_depth: int = 32,
         cache: int = 100,
         retention: Retention | None = None,
+        metrics: Metrics | None = None,
+        listeners: Iterable[Listener] = (),
+        http: tuple[str, int] | str | int | None = None,
         build: str | None = None,
         surroundings: Callable[[], Surroundings] = Surroundings,
     ) -> None:
         self._client = client
-        self._registry = Registry(workflows, activities)
-        if not len(self._registry):
-            raise ConfigurationError("this worker has nothing to run: give it workflows=[...] or activities=[...]")
+        self._registry = _something(Registry(workflows, activities))
         _at_least_one(max_workers=max_workers, max_steps=max_steps, max_threads=max_threads, reaper_batch=reaper_batch)
-        if retention is not None and not isinstance(retention, Retention):
-            raise ConfigurationError(f"retention={retention!r}: expected a Retention(completed=..., failed=...)")
         served = self._registry.narrow(only)
         self._settings = Settings(
             queues=_queues(queues),
@@ -92,12 +99,12 @@ class Worker:
             max_depth=max_depth,
             cache=cache,
             build=build_of(self._registry.functions(), build),
-            host=socket.gethostname(),
-            pid=os.getpid(),
             kept=kept_for(reserve, self._registry, served, max_workers),
-            retention=retention,
+            retention=_retention(retention),
         )
         self._surroundings = surroundings
+        self._telemetry = telemetry_of([*getattr(client, "listeners", ()), *listeners, *measured_by(metrics)])
+        self._endpoints = None if http is None else self._endpoints_at(http, metrics)
         self._modules = modules_snapshot()
         self._shift: Shift | None = None
         self._stopped = asyncio.Event()
@@ -116,10 +123,22 @@ class Worker:
         """The id it is registered under now; a fenced worker takes a new one."""
         return None if self._shift is None else self._shift.worker_id
 
+    @property
+    def http_address(self) -> tuple[str, int] | None:
+        """Where ``http=`` listens; None where it does not."""
+        return None if self._endpoints is None else self._endpoints.address
+
+    def _endpoints_at(self, http: object, metrics: object) -> Endpoints:
+        # Imported here and not above: few workers have it, and an HTTP server takes its time to import.
+        from runnerq.runtime.endpoints import endpoints_of  # noqa: PLC0415
+
+        hearing = () if self._telemetry is None else self._telemetry.listeners
+        return endpoints_of(http, lambda: self._shift, (metrics, *hearing))
+
     # --- life ---------------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Work until ``stop``. A worker that was fenced goes on under a new id.
+        """Work until ``stop``, or until somebody has it drain. A worker that was fenced goes on under a new id.
 
         Raises what it cannot go on with: SchemaError, a KeyboardInterrupt out of a step, or StorageUnavailable at its
         start. What it held is given back.
@@ -128,12 +147,29 @@ class Worker:
             raise UsageError("this worker runs already: enter it or call run() once, and make another Worker for more")
         self._over.clear()
         try:
+            if self._endpoints is not None:
+                self._endpoints.open()
             while not self._stopped.is_set():
                 shift = await self._next_shift()
-                if shift is not None and await shift.run(self._ready.set) is Over.FENCED:
+                if shift is None:
+                    continue
+                if await shift.run(self._ready.set) is Over.FENCED:
                     log.warning("worker %d goes on under a new id", shift.worker_id)
+                else:
+                    # By stop(), or because somebody has asked for it through the storage.
+                    self._stopped.set()
         finally:
+            await self._end()
+
+    async def _end(self) -> None:
+        """It is over once its address is free."""
+        if self._endpoints is None:
             self._over.set()
+            return
+        closing = asyncio.create_task(asyncio.to_thread(self._endpoints.close))
+        closing.add_done_callback(lambda _: self._over.set())
+        # Whoever cancels this does not wait for it, and whoever stops the worker does.
+        await asyncio.shield(closing)
 
     async def _next_shift(self) -> Shift | None:
         """A registered shift; None if the worker was stopped before the storage answered."""
@@ -142,8 +178,9 @@ class Worker:
         tries = 0
         while not self._stopped.is_set():
             shift = Shift(
-                self._settings, storage, self._registry, codec, self._modules, self._client, self._surroundings()
-            )
+                self._settings, storage, self._registry, codec, self._modules, self._client, self._surroundings(),
+                self._telemetry,
+            )  # fmt: skip
             try:
                 await shift.register()
             except StorageUnavailable as error:
@@ -207,6 +244,18 @@ class Worker:
             await self.stop()
         finally:
             await running
+
+
+def _something(registry: Registry) -> Registry:
+    if not len(registry):
+        raise ConfigurationError("this worker has nothing to run: give it workflows=[...] or activities=[...]")
+    return registry
+
+
+def _retention(retention: object) -> Retention | None:
+    if retention is None or isinstance(retention, Retention):
+        return retention
+    raise ConfigurationError(f"retention={retention!r}: expected a Retention(completed=..., failed=...)")
 
 
 def _at_least_one(**numbers: int) -> None:

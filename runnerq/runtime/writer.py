@@ -27,7 +27,7 @@ import msgspec
 from runnerq.errors import SchemaError, StorageError, StorageRefused, StorageUnavailable
 from runnerq.persistence.protocol import Runs
 from runnerq.persistence.records import Turn, Verdict
-from runnerq.runtime.callbacks import Fail, away, doubling, log, report
+from runnerq.runtime.callbacks import Fail, away, doubling, log, of_run, report
 
 LEAST_BATCH = 50
 LARGEST_BATCH = 500
@@ -213,7 +213,8 @@ class Writer:
 
     def _refuse(self, queued: _Queued, refusal: StorageRefused, era: int) -> None:
         self._refusals += 1
-        log.error("run %s: the storage refuses its turn: %s", queued[0].run_id, refusal)
+        log.error("run %s: the storage refuses its turn: %s", queued[0].run_id, refusal,
+                  extra=of_run(queued[0].run_id))  # fmt: skip
         self._tell([queued], [refusal], era)
 
     async def _commit(self, batch: Sequence[_Queued]) -> list[Verdict]:

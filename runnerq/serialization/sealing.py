@@ -42,7 +42,9 @@ class Codec(Protocol):
     """
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """What it is called in what is stored."""
+        ...
 
     def encode(self, payload: bytes, place: bytes, /) -> bytes | None:
         """What is to be stored instead; None where it is better left as it is.

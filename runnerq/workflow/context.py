@@ -316,7 +316,8 @@ class Context:
     def continue_as_new(self, *args: Any, **kwargs: Any) -> NoReturn:
         """End this generation: the same run begins anew with these arguments and an empty journal.
 
-        It raises; write ``return ctx.continue_as_new(...)`` for the reader. Id, key, children and mailbox stay.
+        It raises; write ``return ctx.continue_as_new(...)`` for the reader (in a ``Flow[None]`` without ``return``,
+        which mypy forbids there). Id, key, children and mailbox stay.
         """
         if self._driver is None:
             raise ContinueAsNew(args, kwargs)

@@ -221,7 +221,7 @@ def diverged(position: str, recorded: Asked | None, asked: Asked | None, line: s
         if recorded.position != asked.position:
             now += f" at position {asked.position}"
         elif str(recorded) == str(asked):
-            now += f" with other arguments (recorded digest {recorded.digest}, now {asked.digest})"
+            now += " with other arguments"
     return _blocked(position, f"{was}, {now}", recorded, asked, line)
 
 

@@ -7,8 +7,6 @@ from urllib.parse import urlsplit
 
 from playwright.async_api import BrowserContext, ConsoleMessage, Locator, Page, Request
 
-PATIENCE = 10_000
-"""Milliseconds after which what a page is to show is taken to be missing."""
 _TELL_VIOLATIONS = """
     addEventListener("securitypolicyviolation", (event) =>
         console.error(`Content Security Policy: ${event.effectiveDirective} ${event.blockedURI}`))

@@ -7,9 +7,8 @@ that docs/guides/console.md shows. It starts a Postgres, a server and a Chromium
 from __future__ import annotations
 
 import asyncio
-import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -21,7 +20,6 @@ from tests.browser.chrome import FLAGS, found
 from tests.browser.past import busy_day
 from tests.browser.seed import Seeded
 from tests.browser.told import told_as
-from tests.browser.walks import pages
 from tests.browser.world import living_world
 from tests.postgres import embedded_server, fresh_database
 
@@ -43,10 +41,9 @@ class Shot(msgspec.Struct, frozen=True):
     height: int | None = None
 
 
-def every(seeded: Seeded) -> Iterator[Shot]:
+def every(pages: Mapping[str, str]) -> Iterator[Shot]:
     """All pages as all may see them."""
-    for path in pages(seeded):
-        name = _named(path, seeded)
+    for name, path in pages.items():
         for width in WIDTHS:
             for theme in THEMES if width == 1280 else THEMES[:1]:
                 yield Shot(f"{name}-{width}-{theme}", path, theme, width)
@@ -65,13 +62,6 @@ def of_docs(seeded: Seeded) -> Sequence[Shot]:
         Shot("dead-letter", "/dead-letter", "light", 1280, 420),
         Shot("telephone", f"/runs/{seeded.waiting}", "light", 390, 844),
     )
-
-
-def _named(path: str, seeded: Seeded) -> str:
-    """A file's name for a page: ids become what became of the run."""
-    for what, run_id in msgspec.structs.asdict(seeded).items():
-        path = path.replace(run_id, what)
-    return re.sub(r"\W+", "-", path).strip("-") or "overview"
 
 
 async def take(browser: Browser, shots: Sequence[Shot], base: str, folder: Path) -> None:
@@ -107,7 +97,7 @@ async def main(folder: Path, *, docs: bool) -> None:
             await busy_day(dsn, DAY)
             await counted(world.client, DAY)
             browser = await playwright.chromium.launch(executable_path=found(), args=FLAGS)
-            shots = of_docs(world.seeded) if docs else list(every(world.seeded))
+            shots = of_docs(world.seeded) if docs else list(every(world.pages))
             await take(browser, shots, world.sites["open"], folder)
             await browser.close()
 

@@ -20,9 +20,8 @@ from runnerq.persistence.records import Priority, Status
 from runnerq.runtime.worker import Worker
 from tests.browser import shop
 from tests.browser.past import gap_before, long_history
+from tests.browser.patience import PATIENCE
 
-SOON = 30.0
-"""Seconds after which what is waited for is taken to be lost."""
 SECRET = "hunter2-very-secret"  # noqa: S105 - it is looked for, and opens nothing
 """Stands under masked keys only: a page that shows it has shown a secret."""
 EXACT = 2**60 + 1
@@ -54,10 +53,15 @@ class Seeded(msgspec.Struct, frozen=True):
     big: str
     markup: str
     long: str
+    named: str
 
 
 async def seed(client: Client, dsn: str) -> Seeded:
     """Fill an empty database: everything has come to where it stays while a worker of ``shop.AFTER`` is there."""
+    # The oldest, which no first page of a list and no picture has.
+    named = await client.options(
+        queue="n" * 100, key="named-" + "k" * 200, delay=timedelta(days=1), metadata={"m" * 60: "v" * 180}
+    ).start("w" * 200)
     await client.queues.pause("bulk")
     await client.limits.set("stripe", concurrency=5)
     await client.limits.set("customer", rate=(100, timedelta(minutes=1)), per_key=True)
@@ -67,11 +71,11 @@ async def seed(client: Client, dsn: str) -> Seeded:
         build="2026.11.1", shutdown_grace=0,
     ):  # fmt: skip
         blocked = await client.options(key="account-77").start(shop.move_account_before, "ACC-0077")
-        seeded = await _runs(client, blocked.id)
+        seeded = await _runs(client, blocked.id, named.id)
     # Under other code, which cannot follow what is on record.
     async with Worker(client, workflows=[shop.move_account_after], activities=[shop.echo], build="2026.11.2"):
         await blocked.send(shop.GO_ON, None)
-        await blocked.reached(Status.BLOCKED, timeout=SOON)
+        await blocked.reached(Status.BLOCKED, timeout=PATIENCE)
     await gap_before(dsn, seeded.done, "answered", "5", timedelta(days=3, hours=4))
     await long_history(dsn, seeded.long, LONG)
     return seeded
@@ -89,7 +93,7 @@ async def _schedules(client: Client) -> None:
     await schedules.pause("warm-cache")
 
 
-async def _runs(client: Client, blocked: str) -> Seeded:
+async def _runs(client: Client, blocked: str, named: str) -> Seeded:
     """Start one of each, and wait until each is where it stays."""
     await client.start_many(shop.greet, [(name,) for name in ("Ada", "Grace", "Edsger", "Barbara") * 15])
     wide = await client.options(key="import-7").start(shop.import_catalogue, "acme", CHILDREN)
@@ -99,7 +103,7 @@ async def _runs(client: Client, blocked: str) -> Seeded:
     parked = await _parked(client)
     await _ended([wide, *odd.values()])
     ids = {name: handle.id for name, handle in {**shops, **troubles, **parked, **odd}.items()}
-    return Seeded(wide=wide.id, blocked=blocked, **ids)
+    return Seeded(wide=wide.id, blocked=blocked, named=named, **ids)
 
 
 async def _orders(client: Client) -> dict[str, Handle[Any]]:
@@ -108,10 +112,10 @@ async def _orders(client: Client) -> dict[str, Handle[Any]]:
     waiting = await client.options(key="order-1043", limit="stripe", **options).start(
         shop.checkout, shop.order("A-1043", "Grace Hopper", lines=5)
     )
-    await done.reached(Status.WAITING, timeout=SOON)
+    await done.reached(Status.WAITING, timeout=PATIENCE)
     await done.send(shop.APPROVAL, shop.Decision(True, "desk@shop.example"))
     await _ended([done])
-    await waiting.reached(Status.WAITING, timeout=SOON)
+    await waiting.reached(Status.WAITING, timeout=PATIENCE)
     return {"done": done, "waiting": waiting}
 
 
@@ -122,11 +126,11 @@ async def _troubles(client: Client) -> dict[str, Handle[Any]]:
     letters = [await client.start(shop.notify_warehouse, f"A-{1000 + n}", 37 * n) for n in range(1, 8)]
     await client.start(shop.fail_with, "the label printer is out of paper")
     cancelled = await client.options(key="question-1").start(shop.ask, "Is the parcel there?")
-    await cancelled.reached(Status.WAITING, timeout=SOON)
+    await cancelled.reached(Status.WAITING, timeout=PATIENCE)
     await cancelled.cancel("the customer called")
     retrying = await client.start(shop.fetch_exchange_rates, "2026-11-30")
     await client.start(shop.refresh_prices, "2026-11-30")
-    await retrying.reached(Status.RETRYING, timeout=SOON)
+    await retrying.reached(Status.RETRYING, timeout=PATIENCE)
     await _ended([failed, cancelled, *letters])
     return {"failed": failed, "dead": letters[0], "cancelled": cancelled, "retrying": retrying}
 
@@ -157,14 +161,14 @@ async def _parked(client: Client) -> dict[str, Handle[Any]]:
         "scheduled": await client.options(delay=timedelta(hours=2)).start(shop.nightly_report, "APAC"),
         "unserved": await client.options(queue="fax").start("send_fax", "+49 30 123456"),
     }
-    await sleeping.reached(Status.WAITING, timeout=SOON)
-    await running.reached(Status.RUNNING, timeout=SOON)
+    await sleeping.reached(Status.WAITING, timeout=PATIENCE)
+    await running.reached(Status.RUNNING, timeout=PATIENCE)
     return parked
 
 
 async def _ended(handles: Sequence[Handle[Any]]) -> None:
     for handle in handles:
-        await handle.reached(*_ENDS, timeout=SOON)
+        await handle.reached(*_ENDS, timeout=PATIENCE)
 
 
 _ENDS = (Status.COMPLETED, Status.FAILED, Status.DEAD_LETTER, Status.CANCELLED)

@@ -12,8 +12,9 @@ from runnerq.client.schedule import Schedule
 from runnerq.persistence.records import RunFilter, Status
 from tests.browser import shop
 from tests.browser.looking import confirm
-from tests.browser.seed import MANY, SOON
-from tests.browser.world import World, first_line, process
+from tests.browser.patience import PATIENCE
+from tests.browser.seed import MANY
+from tests.browser.world import World, process
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -27,6 +28,7 @@ async def test_three_selected_runs_are_cancelled_and_no_other(page: Page, world:
         await page.locator(f"#run-{run.id} input[type=checkbox]").check()
     await expect(page.locator("[data-count]")).to_have_text("3")
     await page.locator("#bulk button[value=cancel]").click()
+    await page.get_by_label("Reason").fill("asked by mistake")
     await page.get_by_role("button", name="Cancel 3 runs").click()
     await expect(page).to_have_url(BATCH)
     await expect(page.locator("#batch-state")).to_have_text("done")
@@ -51,7 +53,7 @@ async def test_all_that_match_are_cancelled_by_a_batch_that_shows_how_far_it_is(
 async def test_a_group_of_dead_letters_is_redriven(page: Page, world: World) -> None:
     letters = await world.client.start_many(shop.lose_parcel, [(f"B-{n}",) for n in range(1, 4)])
     for letter in letters:
-        await letter.reached("dead_letter", timeout=SOON)
+        await letter.reached("dead_letter", timeout=PATIENCE)
     ended = [(await letter.info()).ended_at for letter in letters]
     await page.goto(world.url("/dead-letter"))
     group = page.locator("main tr", has_text="lose_parcel")
@@ -62,7 +64,7 @@ async def test_a_group_of_dead_letters_is_redriven(page: Page, world: World) -> 
     await expect(page.locator("#batch-state")).to_have_text("done")
     # They have gone on, and are lost again.
     for letter, before in zip(letters, ended, strict=True):
-        await letter.reached("dead_letter", timeout=SOON)
+        await letter.reached("dead_letter", timeout=PATIENCE)
         assert (await letter.info()).ended_at != before
 
 
@@ -73,7 +75,7 @@ async def test_a_schedule_is_paused_resumed_triggered_and_backfilled(page: Page,
     await expect(page.locator(".lede")).to_contain_text("every hour")
     coming = page.locator("section[aria-labelledby=h-next] time[datetime]")
     assert await coming.count() >= 5
-    await page.get_by_role("button", name="Pause", exact=True).click()
+    await confirm(page.get_by_role("button", name="Pause…"))
     await expect(page.locator("main")).to_contain_text("None while it is paused")
     info = await world.client.schedules.get(name)
     assert info is not None
@@ -100,7 +102,7 @@ async def test_a_paused_queue_takes_up_nothing_until_it_is_resumed(page: Page, w
     run = await world.client.options(queue="bulk").start(shop.greet, "held")
     assert await run.status() == "pending"
     await page.get_by_role("button", name="Resume", exact=True).click()
-    assert await run.result(timeout=SOON) == "hello held"
+    assert await run.result(timeout=PATIENCE) == "hello held"
     await confirm(page.get_by_role("button", name="Pause…"), reason="the disk is full")
     await expect(page.locator("main .note.warn")).to_contain_text("the disk is full")
     assert [queue.name for queue in await world.client.queues.list() if queue.paused_at] == ["bulk"]
@@ -108,8 +110,8 @@ async def test_a_paused_queue_takes_up_nothing_until_it_is_resumed(page: Page, w
 
 async def test_a_worker_that_was_killed_is_shown_as_gone(page: Page, world: World) -> None:
     async with process("-m", "tests.browser.worker", world.dsn) as worker:
-        await first_line(worker)
+        await worker.first_line()
         await page.goto(world.url("/workers"))
-        row = page.locator("main tr", has_text=f"pid {worker.pid}")
+        row = page.locator("main tr", has_text=f"pid {worker.process.pid}")
         await expect(row).to_contain_text("alive")
     await expect(row).to_contain_text("gone")

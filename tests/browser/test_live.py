@@ -9,7 +9,7 @@ from playwright.async_api import BrowserContext, Page, Request, Route, expect
 
 from tests.browser import shop
 from tests.browser.looking import ids_of
-from tests.browser.seed import SOON
+from tests.browser.patience import PATIENCE
 from tests.browser.world import World
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -20,7 +20,7 @@ async def asking(world: World, *questions: str, queue: str = "default") -> list[
     handles = [await world.client.options(queue=queue).start(shop.ask, question) for question in questions]
     if queue == "default":
         for handle in handles:
-            await handle.reached("waiting", timeout=SOON)
+            await handle.reached("waiting", timeout=PATIENCE)
     return [handle.id for handle in handles]
 
 
@@ -60,6 +60,18 @@ async def test_open_details_stay_open_when_a_page_is_fetched_again(page: Page, w
     await expect(entry).to_have_attribute("open", "")
 
 
+async def test_what_is_typed_into_a_form_stays_while_others_act(page: Page, world: World) -> None:
+    [run] = await asking(world, "typing")
+    await page.goto(world.url(f"/runs/{run}"))
+    await live(page)
+    await page.locator("#send-value").fill('"half an ans')
+    await world.client.send(run, shop.GO_ON, 1)
+    await expect(page.locator("#live")).to_have_text("Held: you type")
+    await expect(page.locator("#send-value")).to_have_value('"half an ans')
+    await page.locator("#send-value").fill("")
+    await expect(page.locator("main .st.big")).to_have_text("completed")
+
+
 async def test_what_changes_before_the_stream_is_there_is_shown_once_it_is(page: Page, world: World) -> None:
     [run] = await asking(world, "gap")
     let_through = asyncio.Event()
@@ -72,9 +84,13 @@ async def test_what_changes_before_the_stream_is_there_is_shown_once_it_is(page:
     await page.goto(world.url("/runs?workflow=ask&queue=default"))
     await expect(page.locator(f"#run-{run} .st")).to_have_text("waiting")
     await world.client.send(run, shop.GO_ON, 1)
-    await world.client.handle(run).result(timeout=SOON)
+    await world.client.handle(run).result(timeout=PATIENCE)
     let_through.set()
     await expect(page.locator(f"#run-{run} .st")).to_have_text("completed")
+
+
+TABS = 8
+"""Two more than a browser opens connections to one server."""
 
 
 class Streams:
@@ -106,14 +122,14 @@ async def see(page: Page, how: str) -> None:
     )
 
 
-async def test_of_twelve_tabs_only_the_one_in_front_holds_a_stream(page: Page, world: World) -> None:
+async def test_of_many_tabs_only_the_one_in_front_holds_a_stream(page: Page, world: World) -> None:
     [run] = await asking(world, "tabs")
     streams = Streams(page.context)
     address = world.url("/runs?workflow=ask&queue=default")
     tabs = [page]
     await page.goto(address)
     await live(page)
-    for _ in range(11):
+    for _ in range(TABS - 1):
         await see(tabs[-1], "hidden")
         tab = await page.context.new_page()
         await tab.goto(address)
@@ -131,7 +147,7 @@ async def test_a_tab_that_was_behind_shows_what_it_missed_when_it_comes_to_the_f
     await live(page)
     await see(page, "hidden")
     await world.client.send(run, shop.GO_ON, 1)
-    await world.client.handle(run).result(timeout=SOON)
+    await world.client.handle(run).result(timeout=PATIENCE)
     await expect(page.locator(f"#run-{run} .st")).to_have_text("waiting")
     await see(page, "visible")
     await expect(page.locator(f"#run-{run} .st")).to_have_text("completed")
@@ -146,7 +162,7 @@ async def test_paused_nothing_moves_until_it_goes_on(page: Page, world: World) -
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     await world.client.send(run, shop.GO_ON, 1)
-    await world.client.handle(run).result(timeout=SOON)
+    await world.client.handle(run).result(timeout=PATIENCE)
     await expect(page.locator(f"#run-{run} .st")).to_have_text("waiting")
     assert asked == []
     await page.locator("#live").click()

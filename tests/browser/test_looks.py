@@ -5,24 +5,22 @@ from __future__ import annotations
 import re
 
 import pytest
-from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Page, expect
 
 from tests.browser import shop
 from tests.browser.looking import Visit, confirm, send
+from tests.browser.patience import PATIENCE
 from tests.browser.seed import EXACT
-from tests.browser.walks import pages
 from tests.browser.world import World
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 BACKGROUND = "() => getComputedStyle(document.documentElement).backgroundColor"
-PARTS = 6
-"""Tests that share the pages among them: looking at all of them takes a while on a busy machine."""
 LIGHT, DARK = "rgb(255, 255, 255)", "rgb(15, 18, 24)"
 
 
-async def test_a_theme_is_in_the_page_that_comes_and_stays(page: Page, world: World) -> None:
+async def test_a_theme_is_in_the_page_that_comes_and_stays(visit: Visit, world: World) -> None:
+    page = await visit()
     await page.get_by_role("button", name="Dark", exact=True).click()
     await expect(page.locator("html")).to_have_attribute("data-theme", "dark")
     assert await page.evaluate(BACKGROUND) == DARK
@@ -41,32 +39,6 @@ async def test_a_theme_is_in_the_page_that_comes_and_stays(page: Page, world: Wo
     assert await page.evaluate(BACKGROUND) == DARK
 
 
-@pytest.mark.parametrize("part", range(PARTS))
-async def test_axe_finds_nothing_on_any_page_in_either_theme(visit: Visit, world: World, part: int) -> None:
-    page = await visit(color_scheme="light")
-    found: dict[tuple[str, str, str], list[str]] = {}
-    for path in pages(world.seeded)[part::PARTS]:
-        await page.goto(world.url(path))
-        # What differs between the themes is the colours alone.
-        for theme, options in (("light", None), ("dark", {"runOnly": ["color-contrast"]})):
-            await page.emulate_media(color_scheme=theme)
-            results = await Axe().run(page, options={"resultTypes": ["violations"], **(options or {})})
-            for violation in results.response["violations"]:
-                found[path, theme, violation["id"]] = [node["html"][:200] for node in violation["nodes"]][:3]
-    assert found == {}
-
-
-async def test_no_page_is_wider_than_a_telephone(visit: Visit, world: World) -> None:
-    page = await visit(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
-    wide = {}
-    for path in pages(world.seeded):
-        await page.goto(world.url(path))
-        width = await page.evaluate("document.documentElement.scrollWidth")
-        if width > 390:
-            wide[path] = width
-    assert wide == {}
-
-
 async def test_an_integer_beyond_what_a_float_holds_is_shown_exactly(page: Page, world: World) -> None:
     await page.goto(world.url(f"/runs/{world.seeded.exact}"))
     await expect(page.locator("main")).to_contain_text(str(EXACT))
@@ -74,7 +46,8 @@ async def test_an_integer_beyond_what_a_float_holds_is_shown_exactly(page: Page,
     assert str(EXACT) in await answer.text()
 
 
-async def test_a_zone_changes_all_times(page: Page, world: World) -> None:
+async def test_a_zone_changes_all_times(visit: Visit, world: World) -> None:
+    page = await visit()
     await page.goto(world.url(f"/runs/{world.seeded.done}"))
     clock = page.locator("main time", has_text=re.compile(r"\d\d:\d\d"))
     before = await clock.all_text_contents()
@@ -91,7 +64,7 @@ async def test_a_zone_changes_all_times(page: Page, world: World) -> None:
 
 async def test_a_keyboard_alone_finds_opens_and_cancels_a_run(page: Page, world: World) -> None:
     run = await world.client.options(key="by-keyboard").start(shop.ask, "?")
-    await run.reached("waiting", timeout=20)
+    await run.reached("waiting", timeout=PATIENCE)
     await page.goto(world.url("/"))
     keys = page.keyboard
     await keys.press("/")
@@ -103,9 +76,9 @@ async def test_a_keyboard_alone_finds_opens_and_cancels_a_run(page: Page, world:
     await expect(page).to_have_url(world.url(f"/runs/{run.id}"))
     await tab_to(page, "Cancel…")
     await keys.press("Enter")
-    await tab_to(page, "Cancel")
+    await tab_to(page, "Cancel the run")
     await keys.press("Enter")
-    assert await run.reached("cancelled", timeout=20) == "cancelled"
+    assert await run.reached("cancelled", timeout=PATIENCE) == "cancelled"
     await expect(page.locator("main .st.big")).to_have_text("cancelled")
 
 
@@ -123,14 +96,14 @@ async def tab_to(page: Page, name: str) -> None:
 async def test_without_scripts_one_finds_a_run_sends_to_it_and_cancels_another(visit: Visit, world: World) -> None:
     asked = await world.client.options(key="no-scripts-1").start(shop.ask, "?")
     other = await world.client.options(key="no-scripts-2").start(shop.ask, "?")
-    await asked.reached("waiting", timeout=20)
+    await asked.reached("waiting", timeout=PATIENCE)
     page = await visit(java_script_enabled=False)
     await page.locator("#search").fill("no-scripts-")
     await page.locator("#search").press("Enter")
     assert await page.locator("tr[id^='run-']").count() == 2
     await page.locator(f"#run-{asked.id} a").first.click()
     await send(page, "[1, 2]")
-    assert await asked.result(timeout=20) == [1, 2]
+    assert await asked.result(timeout=PATIENCE) == [1, 2]
     await page.goto(world.url(f"/runs/{other.id}"))
     await confirm(page.get_by_role("button", name="Cancel…"))
-    assert await other.reached("cancelled", timeout=20) == "cancelled"
+    assert await other.reached("cancelled", timeout=PATIENCE) == "cancelled"

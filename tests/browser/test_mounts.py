@@ -8,19 +8,19 @@ import os
 import re
 import signal
 import socket
-from asyncio.subprocess import Process
+import zipfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Page, expect
 
 from runnerq.client.connect import connect
 from tests.browser import shop
-from tests.browser.looking import Visit, send
-from tests.browser.seed import SOON
-from tests.browser.world import World, process
+from tests.browser.looking import send
+from tests.browser.patience import PATIENCE
+from tests.browser.world import Started, World, process
 from tests.postgres import fresh_database
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -29,8 +29,8 @@ MOUNTS = ("open", "fastapi", "litestar", "nested", "proxied")
 
 
 @pytest.mark.parametrize("mount", MOUNTS)
-async def test_every_link_and_form_works_under_this_mount(visit: Visit, world: World, mount: str) -> None:
-    page = await visit(mount)
+async def test_every_link_and_form_works_under_this_mount(page: Page, world: World, mount: str) -> None:
+    await page.goto(world.sites[mount])
     inside = re.compile("^" + re.escape(world.sites[mount]))
     await page.get_by_role("navigation", name="Console").get_by_role("link", name="Runs").click()
     await page.locator("#search").fill("payout-311")
@@ -42,11 +42,11 @@ async def test_every_link_and_form_works_under_this_mount(visit: Visit, world: W
     )
     assert [link for link in links if not inside.match(link)] == []
     run = await world.client.start(shop.ask, mount)
-    await run.reached("waiting", timeout=20)
+    await run.reached("waiting", timeout=PATIENCE)
     await page.goto(world.url(f"/runs/{run.id}", mount))
     await send(page, json.dumps({"from": mount}))
     await expect(page).to_have_url(inside)
-    assert await run.result(timeout=20) == {"from": mount}
+    assert await run.result(timeout=PATIENCE) == {"from": mount}
 
 
 # --- as a process -----------------------------------------------------------------------------------------------------
@@ -59,64 +59,63 @@ def a_port() -> int:
 
 
 @asynccontextmanager
-async def command(dsn: str, port: int, path: Path | None = None) -> AsyncIterator[Process]:
+async def command(
+    dsn: str, port: int, path: Path | None = None, program: tuple[str, ...] = ("-m", "runnerq")
+) -> AsyncIterator[Started]:
     """``runnerq console`` once it answers; ``path`` is where its package is."""
     environment = {**os.environ, "RUNNERQ_DSN": dsn} | ({} if path is None else {"PYTHONPATH": str(path)})
-    arguments = ("-m", "runnerq", "console", "--port", str(port))
+    arguments = (*program, "console", "--port", str(port))
     async with process(*arguments, environment=environment, folder=path) as started:
-        await answering(port)
+        await started.within(answering(port), "listen")
         yield started
 
 
 async def answering(port: int) -> None:
-    """Wait until somebody listens there."""
-    async with asyncio.timeout(SOON):
-        while True:
-            try:
-                _, writer = await asyncio.open_connection("127.0.0.1", port)
-            except ConnectionRefusedError:
-                await asyncio.sleep(0.02)
-            else:
-                writer.close()
-                return
+    """Return once somebody listens there."""
+    while True:
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+        except ConnectionRefusedError:
+            await asyncio.sleep(0.02)
+        else:
+            writer.close()
+            return
 
 
-async def test_a_console_that_comes_back_is_live_again_and_shows_what_was_missed(visit: Visit, world: World) -> None:
+PATIENT = (
+    "-c",
+    "from runnerq.cli import main; from runnerq.console.web import serving; serving.GRACE = 86_400; main()",
+)
+"""``runnerq`` that would wait a day for answers under way."""
+
+
+async def test_a_console_that_comes_back_is_live_again_and_then_stops_by_itself_though_a_page_is_open(
+    page: Page, world: World
+) -> None:
     run = await world.client.start(shop.ask, "restart")
-    await run.reached("waiting", timeout=SOON)
-    page, port = await visit(), a_port()
+    await run.reached("waiting", timeout=PATIENCE)
+    port = a_port()
     async with command(world.dsn, port) as console:
         await page.goto(f"http://127.0.0.1:{port}/runs?workflow=ask&queue=default")
         await expect(page.locator("#live")).to_have_attribute("data-state", "live")
-        console.kill()
+        console.process.kill()
         await expect(page.locator("#live")).to_have_attribute("data-state", "offline")
     await run.send(shop.GO_ON, 1)
-    await run.result(timeout=SOON)
-    async with command(world.dsn, port):
+    await run.result(timeout=PATIENCE)
+    async with command(world.dsn, port, program=PATIENT) as console:
         await expect(page.locator("#live")).to_have_attribute("data-state", "live")
         await expect(page.locator(f"#run-{run.id} .st")).to_have_text("completed")
-
-
-async def test_it_stops_at_once_on_sigterm_though_a_page_is_open(visit: Visit, world: World) -> None:
-    page, port = await visit(), a_port()
-    async with command(world.dsn, port) as console:
-        await page.goto(f"http://127.0.0.1:{port}/")
-        await expect(page.locator("#live")).to_have_attribute("data-state", "live")
-        console.send_signal(signal.SIGTERM)
-        # Its own patience with open requests is 5 seconds.
-        await asyncio.wait_for(console.wait(), 4)
+        console.process.send_signal(signal.SIGTERM)
+        await console.ended()
 
 
 async def test_an_installed_wheel_serves_its_pages_with_their_styles_and_scripts(
-    visit: Visit, world: World, tmp_path: Path
+    page: Page, world: World, wheel: Path, tmp_path: Path
 ) -> None:
     there = tmp_path / "there"
-    build = ("hatchling", "build", "-t", "wheel", "-d", str(tmp_path))
-    install = ("pip", "install", "--quiet", "--no-deps", "--no-index", "--find-links", str(tmp_path))
-    for arguments in (build, (*install, "--target", str(there), "runnerq")):
-        async with process("-m", *arguments) as made:
-            assert await made.wait() == 0
-    page, port = await visit(), a_port()
+    with zipfile.ZipFile(wheel) as packed:
+        packed.extractall(there)
+    port = a_port()
     async with command(world.dsn, port, there):
         await page.goto(f"http://127.0.0.1:{port}/runs/{world.seeded.waiting}")
         await expect(page.locator("main .st.big")).to_have_text("waiting")
@@ -124,8 +123,8 @@ async def test_an_installed_wheel_serves_its_pages_with_their_styles_and_scripts
         assert await page.evaluate("getComputedStyle(document.querySelector('.nav')).position") == "sticky"
 
 
-async def test_an_empty_database_says_what_to_do_first(visit: Visit, postgres_dsn: str) -> None:
-    page, port = await visit(), a_port()
+async def test_an_empty_database_says_what_to_do_first(page: Page, postgres_dsn: str) -> None:
+    port = a_port()
     with fresh_database(postgres_dsn) as dsn:
         async with command(dsn, port):
             await page.goto(f"http://127.0.0.1:{port}/")
@@ -137,8 +136,8 @@ async def test_an_empty_database_says_what_to_do_first(visit: Visit, postgres_ds
             await expect(page.locator("main")).to_contain_text("No run has been started yet")
 
 
-async def test_a_database_that_cannot_be_reached_is_a_page_that_names_it_and_tries_again(visit: Visit) -> None:
-    page, port = await visit(), a_port()
+async def test_a_database_that_cannot_be_reached_is_a_page_that_names_it_and_tries_again(page: Page) -> None:
+    port = a_port()
     async with command(f"postgresql://somebody:secret@127.0.0.1:{a_port()}/shop", port):
         answer = await page.goto(f"http://127.0.0.1:{port}/runs")
         assert answer is not None

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 
 import pytest
 from playwright.async_api import Page, expect
 
 from tests.browser import shop
-from tests.browser.looking import confirm, send
-from tests.browser.seed import BIG, CHILDREN, LONG, SOON
+from tests.browser.looking import Visit, confirm, send
+from tests.browser.patience import PATIENCE
+from tests.browser.seed import BIG, CHILDREN, LONG
 from tests.browser.world import World
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -17,7 +19,8 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 STATUS = "main .st.big"
 
 
-async def test_a_waiting_run_says_for_what_since_when_and_until_when(page: Page, world: World) -> None:
+async def test_a_waiting_run_says_for_what_since_when_and_until_when(visit: Visit, world: World) -> None:
+    page = await visit()
     await page.clock.install()
     await page.goto(world.url(f"/runs/{world.seeded.waiting}"))
     await expect(page.locator(STATUS)).to_have_text("waiting")
@@ -42,17 +45,17 @@ async def test_a_failed_run_shows_its_error_with_what_caused_it(page: Page, worl
 
 async def test_a_signal_that_is_sent_from_the_page_completes_the_run_on_it(page: Page, world: World) -> None:
     run = await world.client.start(shop.ask, "shall we?")
-    await run.reached("waiting", timeout=SOON)
+    await run.reached("waiting", timeout=PATIENCE)
     await page.goto(world.url(f"/runs/{run.id}"))
     await send(page, '{"yes": true}')
     await expect(page.locator(STATUS)).to_have_text("completed")
     await expect(page.locator("main")).to_contain_text('"yes": true')
-    assert await run.result(timeout=SOON) == {"yes": True}
+    assert await run.result(timeout=PATIENCE) == {"yes": True}
 
 
 async def test_a_signal_that_is_no_json_is_refused_beside_its_field_and_kept(page: Page, world: World) -> None:
     run = await world.client.start(shop.ask, "shall we?")
-    await run.reached("waiting", timeout=SOON)
+    await run.reached("waiting", timeout=PATIENCE)
     await page.goto(world.url(f"/runs/{run.id}"))
     await send(page, '{"yes": tru')
     await expect(page.locator(".wrong")).to_contain_text("JSON")
@@ -62,7 +65,7 @@ async def test_a_signal_that_is_no_json_is_refused_beside_its_field_and_kept(pag
 
 async def test_a_cancel_asks_first_and_escape_keeps_the_run(page: Page, world: World) -> None:
     run = await world.client.start(shop.ask, "shall we?")
-    await run.reached("waiting", timeout=SOON)
+    await run.reached("waiting", timeout=PATIENCE)
     await page.goto(world.url(f"/runs/{run.id}"))
     opener = page.get_by_role("button", name="Cancel…")
     await opener.click()
@@ -77,7 +80,7 @@ async def test_a_cancel_asks_first_and_escape_keeps_the_run(page: Page, world: W
 
 async def test_a_fork_from_an_entry_is_a_new_run_that_leads_back(page: Page, world: World) -> None:
     run = await world.client.start(shop.count_up, 4)
-    await run.result(timeout=SOON)
+    await run.result(timeout=PATIENCE)
     await page.goto(world.url(f"/runs/{run.id}/history"))
     await page.locator(".entry", has=page.locator("#ev-3")).locator("summary").click()
     await page.locator("#ev-3").get_by_role("link", name="Fork from here…").click()
@@ -90,13 +93,13 @@ async def test_a_fork_from_an_entry_is_a_new_run_that_leads_back(page: Page, wor
 
 async def test_a_retry_goes_on_at_once(page: Page, world: World) -> None:
     run = await world.client.start(shop.fail_with, "once more")
-    await run.reached("failed", timeout=SOON)
+    await run.reached("failed", timeout=PATIENCE)
     await page.goto(world.url(f"/runs/{run.id}"))
     began = (await run.info()).ended_at
     await confirm(page.get_by_role("button", name="Retry…"), reason="the printer has paper")
     await expect(page.locator("main")).to_contain_text("the printer has paper")
     await expect(page.locator(STATUS)).to_have_text("failed")
-    again = await run.reached("failed", timeout=SOON)
+    again = await run.reached("failed", timeout=PATIENCE)
     assert again == "failed"
     assert (await run.info()).ended_at != began
 
@@ -131,6 +134,7 @@ async def test_a_history_of_20000_entries_comes_in_pages(page: Page, world: Worl
     assert 100 < await page.locator("main [id^='ev-']").count() < 3000
     await expect(page.locator("main")).to_contain_text(f"{LONG:,}")
     assert await page.evaluate("document.querySelectorAll('*').length") < 30_000
+    assert len(await page.content()) < 2_000_000
 
 
 async def test_the_gantt_has_a_bar_a_command_in_their_order_and_folds_what_is_idle(page: Page, world: World) -> None:
@@ -145,6 +149,40 @@ async def test_the_gantt_has_a_bar_a_command_in_their_order_and_folds_what_is_id
     await expect(gantt).to_contain_text(re.compile(r"3 d"))
     await bars.first.click()
     await expect(page).to_have_url(re.compile(r"/history.*#ev-"))
+
+
+async def test_the_gantt_is_the_same_drawing_in_the_colours_of_either_theme(page: Page, world: World) -> None:
+    await page.goto(world.url(f"/runs/{world.seeded.done}"))
+    gantt = page.locator("svg.gantt-chart")
+    blank = await page.context.new_page()
+    drawn, painted = set(), {}
+    for theme in ("light", "dark"):
+        await page.emulate_media(color_scheme=theme)
+        drawn.add(await gantt.evaluate("svg => svg.outerHTML"))
+        picture = await gantt.screenshot(animations="disabled")
+        painted[theme] = set(await blank.evaluate(COLOURS, b64encode(picture).decode()))
+    await blank.close()
+    assert len(drawn) == 1
+    # Both have their own ground, and what is drawn on it is in no colour of the other.
+    assert ("255,255,255" in painted["light"], "15,18,24" in painted["dark"]) == (True, True)
+    assert min(map(len, painted.values())) > 10
+    assert len(painted["light"] & painted["dark"]) < min(map(len, painted.values())) / 2
+
+
+COLOURS = """
+    async png => {
+        const image = new Image();
+        image.src = `data:image/png;base64,${png}`;
+        await image.decode();
+        const canvas = new OffscreenCanvas(image.width, image.height).getContext("2d");
+        canvas.drawImage(image, 0, 0);
+        const {data} = canvas.getImageData(0, 0, image.width, image.height);
+        const seen = new Set();
+        for (let at = 0; at < data.length; at += 4) seen.add(data.slice(at, at + 3).join());
+        return [...seen];
+    }
+"""
+"""The colours of a picture, as ``r,g,b``."""
 
 
 async def test_a_tree_shows_what_was_started_below_level_by_level(page: Page, world: World) -> None:

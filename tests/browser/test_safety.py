@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html.parser import HTMLParser
 from urllib.parse import urlsplit
 
 import pytest
@@ -10,9 +11,9 @@ from playwright.async_api import Page, expect
 
 from tests.browser import shop
 from tests.browser.looking import Visit, confirm
+from tests.browser.patience import PATIENCE
 from tests.browser.seed import MARKUP, SECRET
 from tests.browser.server import TOKEN
-from tests.browser.walks import pages
 from tests.browser.world import World
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -34,32 +35,41 @@ async def test_one_signs_in_with_a_token_and_out_again(visit: Visit, world: Worl
     await expect(page).to_have_url(re.compile("/login"))
 
 
-async def test_read_only_shows_no_action_and_refuses_each(visit: Visit, world: World) -> None:
-    page = await visit("reader")
-    offered = {}
-    for path in pages(world.seeded):
-        await page.goto(world.url(path, "reader"))
-        if acting := await actions_of(page):
-            offered[path] = acting
-    assert offered == {}
-    await page.goto(world.url(f"/runs/{world.seeded.waiting}"))
-    acting = await actions_of(page)
+async def test_read_only_shows_no_action_and_refuses_each(page: Page, world: World) -> None:
+    offered = {name: await actions_at(page, world.url(path, "reader")) for name, path in world.pages.items()}
+    assert {name: acting for name, acting in offered.items() if acting} == {}
+    acting = await actions_at(page, world.url(f"/runs/{world.seeded.waiting}"))
     assert {urlsplit(form).path.rpartition("/")[2] for form in acting} >= {"send", "cancel", "terminate"}
-    csrf = await page.locator("input[name=csrf]").first.input_value()
     for form in acting:
-        there = form.replace(world.sites["open"], world.sites["reader"])
-        answer = await page.request.post(there, form={"value": "1", "csrf": csrf}, max_redirects=0)
+        answer = await page.request.post(world.url(form, "reader"), form={"value": "1"}, max_redirects=0)
         assert (form, answer.status) == (form, 403)
+        assert "needs the permission" in await answer.text()
 
 
-async def actions_of(page: Page) -> list[str]:
+async def actions_at(page: Page, address: str) -> list[str]:
     """Where the forms of a page go that change something beside the browser's own choices."""
-    forms = await page.locator("form[method=post]").evaluate_all("forms => forms.map(form => form.action)")
-    return [form for form in forms if urlsplit(form).path.rpartition("/")[2] not in {"theme", "zone", "density"}]
+    forms = Forms()
+    forms.feed(await (await page.request.get(address)).text())
+    return [form for form in forms.posted if form.rpartition("/")[2] not in {"theme", "zone", "density"}]
+
+
+class Forms(HTMLParser):
+    """The forms of a page that are sent by POST."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.posted: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        if tag == "form" and given.get("method") == "post":
+            self.posted.append(given["action"] or "")
 
 
 async def test_a_form_of_another_site_or_without_its_token_is_refused(page: Page, world: World) -> None:
     run = await world.client.start(shop.ask, "?")
+    await run.reached("waiting", timeout=PATIENCE)
+    await page.goto(world.url("/settings"))
     address = world.url(f"/runs/{run.id}/cancel")
     sent = await page.request.post(address, form={}, headers={"Origin": world.sites["open"]}, max_redirects=0)
     assert sent.status == 403
@@ -78,16 +88,7 @@ async def test_a_form_of_another_site_or_without_its_token_is_refused(page: Page
     assert await run.status() == "waiting"
 
 
-async def test_no_page_breaks_its_policy_or_asks_anybody_else(page: Page, world: World) -> None:
-    for path in pages(world.seeded):
-        answer = await page.goto(world.url(path))
-        assert answer is not None
-        assert "default-src 'none'" in (await answer.header_value("content-security-policy") or ""), path
-        await page.wait_for_load_state("load")
-    # What they did is what `visit` has noted.
-
-
-@pytest.mark.parametrize("part", ["", "/history", "/history?view=full", "/history?view=json", "/signals", "/tree"])
+@pytest.mark.parametrize("part", ["", "/history?view=full"])
 async def test_markup_in_a_payload_is_text(page: Page, world: World, part: str) -> None:
     await page.goto(world.url(f"/runs/{world.seeded.markup}{part}"))
     await expect(page.locator("main")).to_contain_text("</script>")
@@ -96,7 +97,7 @@ async def test_markup_in_a_payload_is_text(page: Page, world: World, part: str) 
 
 
 async def test_markup_in_lists_titles_and_messages_is_text(page: Page, world: World) -> None:
-    for path in ("/", "/runs?workflow=parse", "/dead-letter", "/runs?status=failed"):
+    for path in ("/runs?workflow=parse", "/dead-letter"):
         await page.goto(world.url(path))
         assert await page.locator("main img").count() == 0
         assert await page.title() != "broken"
@@ -127,7 +128,7 @@ async def test_a_secret_is_in_no_answer(page: Page, world: World) -> None:
 
 
 async def test_nothing_is_left_in_the_browser(page: Page, world: World) -> None:
-    for path in ("/runs", f"/runs/{world.seeded.waiting}", f"/runs/{world.seeded.done}/history", "/settings"):
+    for path in ("/runs?queue=default", f"/runs/{world.seeded.waiting}"):
         await page.goto(world.url(path))
     await page.go_back()
     kept = await page.evaluate("() => [JSON.stringify({...localStorage}), JSON.stringify({...sessionStorage})]")

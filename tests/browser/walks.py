@@ -2,22 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
-from tests.browser.seed import Seeded
-
-LISTS = (
-    "/", "/runs", "/runs?status=failed&status=dead_letter", "/runs?workflow=nobody", "/blocked", "/dead-letter",
-    "/schedules", "/schedules/nightly-report", "/queues", "/queues/default", "/limits", "/types", "/types/checkout",
-    "/workers", "/batches", "/audit", "/settings", "/start", "/api", "/no-such-page",
-    "/runs/0190f0f0-0000-7000-8000-000000000000",
-)  # fmt: skip
-PARTS = ("", "/history", "/tree", "/signals", "/attempts")
-
-
-def pages(seeded: Seeded) -> Sequence[str]:
-    """Each page once, with something on it where it can have something, and the ones that say that there is nothing."""
-    runs = [f"/runs/{seeded.waiting}{part}" for part in PARTS]
-    runs += [f"/runs/{seeded.done}{part}" for part in ("", "/history", "/tree")]
-    runs += [f"/runs/{run}" for run in (seeded.failed, seeded.blocked, seeded.markup, seeded.running, seeded.retrying)]
-    return (*LISTS, *runs, f"/runs/{seeded.done}/history?view=full", f"/runs/{seeded.done}/history?view=json")
+MAIN: Mapping[str, str] = {
+    "overview": "/",
+    "runs": "/runs?queue=default",
+    "blocked": "/blocked",
+    "dead-letter": "/dead-letter",
+    "schedules": "/schedules",
+    "schedule": "/schedules/nightly-report",
+    "schedule-form": "/schedule?name=nightly-report",
+    "queues": "/queues",
+    "queue": "/queues/bulk",
+    "limits": "/limits",
+    "types": "/types",
+    "type": "/types/checkout",
+    "workers": "/workers",
+    "worker": "/workers/{worker}",
+    "batches": "/batches",
+    "batch": "/batches/{batch}",
+    "batch-form": "/batches/new?verb=cancel&queue=idle",
+    "audit": "/audit",
+    "settings": "/settings",
+    "start": "/start?name=checkout",
+    "api": "/api",
+    "nothing": "/no-such-page",
+    "run-waiting": "/runs/{waiting}",
+    "run-failed": "/runs/{failed}",
+    "run-blocked": "/runs/{blocked}",
+    "history": "/runs/{waiting}/history",
+    "tree": "/runs/{done}/tree",
+    "signals": "/runs/{waiting}/signals",
+    "attempts": "/runs/{retrying}/attempts",
+    "fork": "/runs/{done}/fork?entry=3",
+    "reveal": "/runs/{secret}/reveal?which=input",
+}
+"""One of each template, with as much on it as there can be."""
+OTHER: Mapping[str, str] = {
+    "runs-failed": "/runs?status=failed&status=dead_letter",
+    "runs-none": "/runs?workflow=nobody",
+    "run-unknown": "/runs/0190f0f0-0000-7000-8000-000000000000",
+    "run-done": "/runs/{done}",
+    "run-markup": "/runs/{markup}",
+    "run-running": "/runs/{running}",
+    "run-retrying": "/runs/{retrying}",
+    "run-cancelled": "/runs/{cancelled}",
+    "run-unserved": "/runs/{unserved}",
+    "run-named": "/runs/{named}",
+    "runs-named": "/runs?q=named-",
+    "history-full": "/runs/{done}/history?view=full",
+    "history-json": "/runs/{done}/history?view=json",
+    "graph": "/runs/{done}/tree?view=graph",
+    "tree-wide": "/runs/{wide}/tree",
+}
+"""The same templates with something else on them, or with nothing."""
+PAGES: Mapping[str, str] = {**MAIN, **OTHER}
+"""Each page once; what stands in braces is an id that ``living_world`` knows."""

@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from runnerq.cli import main
+from tests.cli.counter import Counter
 
 ROOT = Path(__file__).parents[2]
 
@@ -65,3 +66,9 @@ def worker(dsn: str) -> Iterator[subprocess.Popen[str]]:
     finally:
         process.terminate()
         process.communicate(timeout=60)
+
+
+@pytest.fixture
+def counter() -> Counter:
+    """The command line on an empty storage in memory."""
+    return Counter()

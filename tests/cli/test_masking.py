@@ -44,7 +44,8 @@ def test_what_shows_a_run_or_a_schedule_shows_no_secret_unless_it_is_to_reveal_i
 ) -> None:
     for command in (
         ("show", runs["done"]), ("show", runs["dead"]), ("show", runs["blocked"]), ("history", runs["done"]),
-        ("history", runs["dead"]), ("list",), ("dead", "list"), ("tree", runs["done"]), ("schedule", "show", "nightly"),
+        ("history", runs["dead"]), ("history", runs["done"], "--view", "json"), ("list",), ("why", runs["blocked"]),
+        ("watch", runs["done"]), ("dead", "list"), ("tree", runs["dead"]), ("schedule", "show", "nightly"),
     ):  # fmt: skip
         shown = runnerq(*command, "-o", output)
         assert shown.exit_code == 0, shown.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -178,6 +179,17 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     yield tmp_path
     if os.geteuid() == 0:
         shutil.rmtree(default_folder(), ignore_errors=True)
+
+
+@pytest.mark.parametrize(("given", "named", "what"), [("", None, "the DSN"), (None, "", "$RUNNERQ_DSN")])
+async def test_an_empty_dsn_makes_no_database(
+    given: str | None, named: str | None, what: str, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if named is not None:
+        monkeypatch.setenv("RUNNERQ_DSN", named)
+    with pytest.raises(ConfigurationError, match=re.escape(f"{what} is empty")):
+        await connect(given).open()
+    assert not default_folder().exists()
 
 
 async def test_without_a_database_an_embedded_one_keeps_its_data_for_this_folder(elsewhere: Path) -> None:

@@ -131,7 +131,7 @@ async def test_a_short_page_is_not_taken_for_the_end() -> None:
     async with Client(storage) as client:
         cursor = (await storage.events(None, 1)).cursor
         await client.start_many(mail, [(str(number),) for number in range(40)])
-        async with asyncio.timeout(5):  # far less than a look at each interval would take
+        async with asyncio.timeout(20):  # far less than a look at each interval would take
             assert len(await Following(client, cursor).take(40)) == 40
 
 

@@ -286,7 +286,7 @@ class TestLooking:
             reaching = asyncio.create_task(run.reached(Status.COMPLETED))
             await player.take(run.id)
             await player.complete(run.id, {"tracking": "polled"})
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 assert await waiting == Shipment("polled")
                 assert await reaching == Status.COMPLETED
 
@@ -304,7 +304,7 @@ class TestLooking:
         async with Client(Away()) as client:
             run = await client.start(resize, 1)
             await (await Player.of(client.storage)).complete(run.id, [1])
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 assert await run.result() == [1]
 
     async def test_an_error_of_the_storage_reaches_whoever_waits(self) -> None:

@@ -30,7 +30,7 @@ def client(served: str) -> Iterator[SyncClient]:
 
 # --- the same verbs ---------------------------------------------------------------------------------------------------
 
-FOR_WORKERS = {"storage", "codec", "opened_on", "place"}
+FOR_WORKERS = {"storage", "codec", "opened_on", "place", "listeners"}
 """What a worker or a console asks a client for. They need a client of their own event loop."""
 HOW_IT_IS_MADE = {"of"}
 LIFE = {"open", "close"}

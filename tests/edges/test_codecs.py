@@ -376,6 +376,14 @@ async def test_a_worker_that_cannot_read_a_run_does_not_fail_it_but_is_at_fault_
         assert await runs[1].result(timeout=SOON) == HUSHED
 
 
+async def test_a_signal_that_nobody_will_read_blocks_no_activity(plain_stage: Stage) -> None:
+    ours, theirs = with_codec(plain_stage, encryption()), with_codec(plain_stage, encryption("new", new=NEW))
+    run = await ours.client.start(whisper, HUSHED)
+    await theirs.client.send(run.id, "anything", HUSHED)
+    async with ours.serving(whisper):
+        assert await run.result(timeout=SOON) == HUSHED
+
+
 @pytest.mark.parametrize("holds", [False, True], ids=["parked", "held"])
 async def test_a_signal_that_cannot_be_read_blocks_its_run_and_is_not_consumed(
     plain_stage: Stage, *, holds: bool

@@ -28,6 +28,12 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
+def database(migrated_database: str) -> str:
+    """With the library's tables in it: no test here is about how they are made."""
+    return migrated_database
+
+
+@pytest.fixture
 async def shop(database: str, log: Path) -> AsyncIterator[Stage]:
     """A client and a queue on a fresh database."""
     stage = Stage(PostgresStorage(database))

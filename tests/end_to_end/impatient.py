@@ -6,5 +6,5 @@ from runnerq.cli import worker
 from runnerq.cli.main import main
 
 if __name__ == "__main__":
-    worker.LONGEST_STOP = 0.5
+    worker.MARGIN = 0.5
     main()

@@ -13,7 +13,7 @@ import time
 import msgspec
 
 from runnerq import ids
-from runnerq.cli.worker import find
+from runnerq.cli.modules import find
 from runnerq.client.client import Client
 from runnerq.persistence.postgres import PostgresStorage
 from runnerq.runtime.worker import Worker
@@ -50,6 +50,7 @@ async def serve(serving: Serving) -> None:
             poll_interval=serving.poll_interval,
             reaper_interval=serving.reaper_interval,
             shutdown_grace=serving.shutdown_grace,
+            build="tests",
         )
         told = asyncio.Event()
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told.set)

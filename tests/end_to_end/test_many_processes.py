@@ -88,7 +88,8 @@ async def test_a_worker_whose_event_loop_is_blocked_does_not_outlive_its_supervi
 ) -> None:
     """The test is its supervisor, and goes."""
     worker = processes.start(
-        "tests.end_to_end.impatient", "worker", "tests.end_to_end.crowd", "-q", shop.queue, "--until-stdin-closes",
+        "tests.end_to_end.impatient", "worker", "tests.end_to_end.crowd", "-q", shop.queue, "--kept-by", "processes",
+        "--drain-timeout", "0s",
         RUNNERQ_DSN=database,
     )  # fmt: skip
     run = await shop.client.start(block)

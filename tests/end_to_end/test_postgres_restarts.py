@@ -18,7 +18,7 @@ from runnerq.testing.conformance.world import COMPLETED, a_holder, a_row, a_run,
 from runnerq.workflow.commands import Flow
 from runnerq.workflow.context import Context
 from runnerq.workflow.declare import activity, workflow
-from tests.postgres import open_folder
+from tests.postgres import server_folder
 from tests.runtime.stage import Gate, Stage
 
 PATIENCE = 60.0
@@ -63,7 +63,7 @@ def _alive(pid: int) -> bool:
 
 @asynccontextmanager
 async def a_server() -> AsyncIterator[Server]:
-    with open_folder() as folder:
+    with server_folder() as folder:
         server = Server(folder)
         await server.start()
         try:

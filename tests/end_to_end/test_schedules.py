@@ -42,9 +42,9 @@ async def test_two_processes_run_each_tick_once_and_one_goes_on_when_the_other_i
     assert [tick - ticks[0] for tick in ticks] == [n * STEP for n in range(len(ticks))]
     assert info.started == len(ticks) >= 24
     assert ticks[0] == info.changed_at + STEP
-    # Each begins within a moment of its tick.
+    # Most begin long before somebody who only polls would look for them.
     late = sorted(run.created_at - tick for run, tick in zip(sorted(runs, key=lambda run: run.id), ticks, strict=True))
-    assert late[len(late) // 2] < timedelta(seconds=1)
+    assert late[len(late) // 2] < timedelta(seconds=2)
 
 
 async def test_ticks_that_no_worker_was_up_for_are_run_as_the_schedule_says_when_one_starts(shop: Stage) -> None:

@@ -1,12 +1,11 @@
-"""The examples that are web apps, each served by uvicorn and asked over HTTP."""
+"""The examples that are web apps, each served by uvicorn, in a thread of this process, and asked over HTTP."""
 
 from __future__ import annotations
 
-import os
+import importlib
 import re
 import socket
-import subprocess
-import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+import uvicorn
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NAMES = ["fastapi_app", "litestar_app"]
@@ -21,42 +21,44 @@ PATIENCE = 60.0
 
 
 @contextmanager
-def served(name: str, dsn: str) -> Iterator[httpx.Client]:
+def served(name: str) -> Iterator[httpx.Client]:
     """The app, once it answers."""
+    app = importlib.import_module(name).app
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        os.set_inheritable(listening.fileno(), True)
-        process = subprocess.Popen(
-            [sys.executable, "-m", "uvicorn", "--fd", str(listening.fileno()), "--log-level", "warning", f"{name}:app"],
-            cwd=EXAMPLES / name,
-            env={**os.environ, "RUNNERQ_DSN": dsn},
-            pass_fds=[listening.fileno()],
-        )
-        port = listening.getsockname()[1]
+        serving = threading.Thread(target=server.run, args=([listening],))
+        serving.start()
         try:
             # The socket listens already: the first answer comes when the app has begun.
+            port = listening.getsockname()[1]
             with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE) as client:
                 yield client
         finally:
-            process.terminate()
-            process.wait(PATIENCE)
+            server.should_exit = True
+            serving.join(PATIENCE)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_order_is_placed_shown_in_the_console_approved_and_charged_over_http(name: str, database: str) -> None:
-    with served(name, database) as web:
-        placed = web.post("/orders", json={"id": "o-1", "item": "cup"})
+def test_an_order_is_placed_shown_in_the_console_approved_and_charged_over_http(
+    name: str, module_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RUNNERQ_DSN", module_database)
+    monkeypatch.syspath_prepend(EXAMPLES / name)
+    order = f"order-of-{name}"
+    with served(name) as web:
+        placed = web.post("/orders", json={"id": order, "item": "cup"})
         assert placed.status_code == 201, placed.text
-        assert web.post("/orders", json={"id": "o-1", "item": "cup"}).json() == placed.json()
+        assert web.post("/orders", json={"id": order, "item": "cup"}).json() == placed.json()
 
         run = placed.json()["run"]
         assert run in web.get("/runnerq/runs").text
         assert web.get(f"/runnerq/api/v1/runs/{run}").json()["run"]["workflow"] == "checkout"
 
-        assert web.post("/orders/o-1/approval", json={"approved": True, "by": "ada"}).json() == {"sent": True}
+        assert web.post(f"/orders/{order}/approval", json={"approved": True, "by": "ada"}).json() == {"sent": True}
         until = time.monotonic() + PATIENCE
-        while web.get("/orders/o-1").json()["status"] != "completed":
+        while web.get(f"/orders/{order}").json()["status"] != "completed":
             assert time.monotonic() < until
-        assert web.get("/orders/o-1").json()["result"] == "receipt for a cup"
+        assert web.get(f"/orders/{order}").json()["result"] == "receipt for a cup"
         assert web.get("/orders/o-2").status_code == 404
 
 

@@ -7,13 +7,20 @@ from collections.abc import Iterator
 import pytest
 
 from tests.faults.server import Server
-from tests.postgres import open_folder, run_apart
+from tests.postgres import a_template, run_apart, server_folder
 
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
-    with open_folder() as folder:
+    with server_folder() as folder:
         made = Server(folder)
         run_apart(made.start())
         yield made
         run_apart(made.stop())
+
+
+@pytest.fixture(scope="session")
+def template(server: Server) -> Iterator[str]:
+    """The name of a database with the library's tables there, to be copied."""
+    with a_template(server.dsn) as name:
+        yield name

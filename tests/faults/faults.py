@@ -10,6 +10,7 @@ import asyncio
 import random
 import signal
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import asyncpg
 import msgspec
@@ -289,6 +290,10 @@ async def commits_unanswered(scene: Scene, lasts: float) -> None:
     await _lose(scene, lasts, is_commit, Fate.UNANSWERED, 0.05)
 
 
+STALL = 30.0
+"""Seconds for which a fault goes on that has met nothing yet: the machine may have stood still meanwhile."""
+
+
 async def _lose(scene: Scene, lasts: float, concerned: Callable[[str], bool], fate: Fate, share: float) -> None:
     """The first answer to each of these statements of each process, and some of the others.
 
@@ -309,6 +314,10 @@ async def _lose(scene: Scene, lasts: float, concerned: Callable[[str], bool], fa
     before = sum(proxy.lost.values())
     proxy.set(rule)
     await asyncio.sleep(lasts)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(STALL):
+            while sum(proxy.lost.values()) == before:
+                await asyncio.sleep(0.05)
     proxy.set(pass_all)
     scene.say(", ".join(f"{name} {count}" for name, count in sorted(proxy.lost.items())))
     scene.must(sum(proxy.lost.values()) > before, "no answer was lost")

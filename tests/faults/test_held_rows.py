@@ -17,7 +17,10 @@ from tests.faults.flows import APPROVAL, order, plus_one
 MANY = 20
 """More sends than any storage has connections."""
 CROWD = 300
-PATIENCE = 10.0
+PATIENCE = 45.0
+"""Seconds: less than after which a storage gives up what waits for a held row."""
+MOMENTS = 6.0
+"""Seconds: less than one round takes in which all of the crowd try, two at a time for 50 ms each."""
 WAITS_CALLED_OFF = (
     "select count(pg_cancel_backend(pid)) from pg_stat_activity"
     " where datname = current_database() and wait_event_type = 'Lock'"
@@ -125,6 +128,6 @@ async def test_a_crowd_that_waits_for_one_run_delays_sends_to_others_by_moments(
             async with asyncio.timeout(PATIENCE):
                 # The first comes after all of the crowd have tried once, the second beside those that try again.
                 assert await storage.send([a_signal(other.id)]) == [Sent.SENT]
-            async with asyncio.timeout(PATIENCE / 4):
+            async with asyncio.timeout(MOMENTS):
                 assert await storage.send([a_signal(other.id)]) == [Sent.SENT]
         await asyncio.wait_for(asyncio.gather(*crowd), PATIENCE)

@@ -35,10 +35,10 @@ NEVER_WAIT: dict[str, Callable[[PostgresStorage], Awaitable[object]]] = {
 
 
 @pytest.fixture
-async def cut_off(server: Server, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[PostgresStorage]:
+async def cut_off(server: Server, template: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[PostgresStorage]:
     """A storage whose every statement is done and never answered."""
     monkeypatch.setattr(connections, "PROMPT_TIMEOUT", PROMPT)
-    with fresh_database(server.dsn) as dsn, open_folder() as folder:
+    with fresh_database(server.dsn, template=template) as dsn, open_folder() as folder:
         proxy = Proxy(folder, dsn)
         storage = PostgresStorage((await proxy.door("storage")).dsn)
         await storage.open()

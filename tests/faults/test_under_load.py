@@ -10,7 +10,7 @@ from tests.faults.faults import SHORT, Fault
 from tests.faults.playing import Pace, play
 from tests.faults.server import Server
 
-PACE = Pace(rate=40, warm_up=0.5, before=1.0, lasts=1.0, after=1.0)
+PACE = Pace(rate=20, warm_up=0.5, before=1.0, lasts=1.0, after=1.0)
 
 
 @pytest.mark.parametrize("fault", SHORT, ids=lambda fault: fault.name)

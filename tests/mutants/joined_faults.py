@@ -85,7 +85,7 @@ JOINED_FAULTS = (
     _fault(
         "joined-key-holds-up",
         "starts that wait for a key somebody's transaction is claiming hold up all others",
-        f"{_POSTGRES}/runs.py",
+        f"{_POSTGRES}/starts.py",
         ("run.parent_id is not None or run.key is not None", "run.parent_id is not None"),
         f"{_REFUSALS}::TestHeld::test_whoever_wants_a_key_that_is_being_claimed_waits_and_holds_up_nobody_else",
     ),

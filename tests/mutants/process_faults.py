@@ -77,7 +77,7 @@ PROCESS_FAULTS = (
     _supervisor(
         "supervised-imports",
         "a worker that a signal to the whole group ends as it imports counts as failed",
-        ("if self._stopped_by is None or", "if True or"),
+        ("self.stops.first is None or code", "True or code"),
         by=("test_one_that_the_signal_to_all_has_ended_before_it_could_catch_it_has_stopped",),
     ),
     _supervisor(
@@ -85,6 +85,20 @@ PROCESS_FAULTS = (
         "Ctrl-C reaches the workers as well as their supervisor",
         (", start_new_session=True", ""),
         by=("test_each_is_in_a_group_of_its_own_that_the_terminal_does_not_signal",),
+        file="leashed.py",
+    ),
+    _supervisor(
+        "supervised-undrained",
+        "another worker is started for one that was drained",
+        ("        if code == DRAINED:\n", "        if False:\n"),
+        by=("test_where_all_were_drained_it_ends", "test_one_that_was_drained_stays_away_and_the_others_are_kept"),
+    ),
+    _supervisor(
+        "supervised-importing",
+        "a worker that hangs as it imports has all the time to stop that others have",
+        ("        self._nothing_to_stop = True\n", ""),
+        by=("test_one_that_hangs_while_it_imports_ends_as_soon_as_it_is_told_to",),
+        file="leash.py",
     ),
     _supervisor(
         "supervised-for-ever",

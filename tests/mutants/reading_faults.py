@@ -51,8 +51,8 @@ READING_FAULTS = (
     _fault(
         "details-inherited",
         "a generation inherits what a beat wrote while the one before ended",
-        "claim_runs.sql",
-        ((" and coalesce(generation, t.generation) = t.generation", ""),),
+        "read_claimed.sql",
+        ((" and coalesce(generation, l.generation) = l.generation", ""),),
         f"{_DETAILS}::TestBeatIsUnseen::test_the_next_generation_has_none_and_may_speak",
     ),
     _fault(
@@ -120,7 +120,14 @@ READING_FAULTS = (
         "served-by-the-dead",
         "a name counts as served by workers that are gone",
         "read_definitions.sql",
-        (("w.reaped_at is null and", ""),),
+        (("w.reaped_at is null\n             and", ""),),
         f"{_SUITE}::TestDefinitions::test_what_a_worker_serves_is_known",
+    ),
+    _fault(
+        "silent-and-alive",
+        "a worker that has missed several beats counts as living for as long as its lease",
+        "read_workers.sql",
+        (("least(w.lease, greatest(3, w.lease / 6))", "w.lease"),),
+        f"{_SUITE}::TestWorkers",
     ),
 )

@@ -13,7 +13,7 @@ from tests.properties.census import LEAST, Census
 from tests.properties.generate import STRATA
 from tests.properties.many import many
 
-CASES = int(os.environ.get("RUNNERQ_PROPERTY_CASES", 6 * STRATA))
+CASES = int(os.environ.get("RUNNERQ_PROPERTY_CASES", 4 * STRATA))
 SEED = int(os.environ.get("RUNNERQ_PROPERTY_SEED", "3"))
 """The same cases in every run of the suite: it is to turn red for what was changed, and not by chance."""
 

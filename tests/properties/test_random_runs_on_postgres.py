@@ -15,7 +15,7 @@ from tests.properties.many import collected
 from tests.properties.playing import quiet
 from tests.properties.world import Pace, World
 
-CASES = 36
+CASES = 24
 SIDE_BY_SIDE = 6
 PACE = Pace(second=0.1, latency=0.002, lease=1.5, beat=0.1, poll=0.5, top_up=1.0, patience=60)
 

@@ -71,9 +71,7 @@ async def opened(module_database: str) -> AsyncIterator[Stage]:
 @pytest_asyncio.fixture(loop_scope="module")
 async def postgres(opened: Stage) -> Stage:
     """A queue of the test's own, on the storage of the module."""
-    stage = Stage(opened.storage, cache=0)
-    stage.base, stage.client = opened.base, opened.base.options(queue=stage.queue)
-    return stage
+    return opened.beside(cache=0)
 
 
 async def pay(connection: Any, note: str) -> str:

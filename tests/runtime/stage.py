@@ -53,6 +53,12 @@ class Stage:
         acts = [fn for fn in functions if not isinstance(declaration_of(fn), WorkflowDeclaration)]
         return Worker(self.client, workflows=flows, activities=acts, **usual | options)
 
+    def beside(self, cache: int = 100) -> Stage:
+        """Another queue by the same client, which this one has opened."""
+        other = Stage(self.storage, cache)
+        other.base, other.client = self.base, self.base.options(queue=other.queue)
+        return other
+
     @asynccontextmanager
     async def serving(self, *functions: Callable[..., Any], **options: Any) -> AsyncIterator[Client]:
         """The client, with a worker of these functions."""

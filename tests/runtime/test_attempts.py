@@ -54,6 +54,19 @@ class Trial:
         return result
 
 
+class Heard:
+    """What a listener hears of attempts."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def began(self, call: Call) -> None:
+        self.told.append("began")
+
+    def ended(self, call: Call, result: Result) -> None:
+        self.told.append(str(result))
+
+
 @asynccontextmanager
 async def trying(max_steps: int = 10, max_threads: int = 2) -> AsyncIterator[Trial]:
     trial = Trial(max_steps, max_threads)
@@ -138,8 +151,10 @@ async def test_a_keyboard_interrupt_stops_the_worker_and_is_nobodys_result() -> 
         raise KeyboardInterrupt
 
     async with trying() as trial:
+        trial.attempts.heard = heard = Heard()
         trial.start(interrupted)
         await settle()
+        assert heard.told == ["began", "Raised(error=KeyboardInterrupt())"]
         assert trial.results == []
         assert [type(failure) for failure in trial.failures] == [KeyboardInterrupt]
         assert trial.attempts.stats.running == 0
@@ -469,8 +484,10 @@ async def test_a_keyboard_interrupt_in_a_thread_stops_the_worker() -> None:
         raise KeyboardInterrupt
 
     async with trying() as trial:
+        trial.attempts.heard = heard = Heard()
         trial.start(interrupted)
         await until(lambda: bool(trial.failures))
+        assert heard.told == ["began", "Raised(error=KeyboardInterrupt())"]
         assert isinstance(trial.failures[0], KeyboardInterrupt)
         assert trial.results == []
 

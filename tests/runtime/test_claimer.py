@@ -426,6 +426,20 @@ async def test_a_fault_in_a_claim_is_logged_and_it_goes_on(caplog: pytest.LogCap
 
 
 @in_virtual_time
+async def test_a_run_that_nothing_can_be_made_of_is_claimed_ever_more_seldom_though_others_claims_are_empty() -> None:
+    async with a_shop() as shop:
+        faults = 0
+        while now() < 120:
+            (await shop.counter.next()).crash(TypeError("a bug"))
+            faults += 1
+            # It is given back, and somebody tells of it.
+            (await shop.counter.next()).answer()
+            await settle()
+            shop.counter.wake("default")
+        assert faults < 40
+
+
+@in_virtual_time
 async def test_a_schema_that_has_gone_ends_the_claimer() -> None:
     shop = Shop(1, 5)
     running = asyncio.create_task(shop.claimer.run())

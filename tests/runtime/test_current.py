@@ -8,13 +8,28 @@ import pytest
 
 from runnerq.errors import Cancelled, EncodingError, PayloadTooLarge, UsageError
 from runnerq.persistence.records import Claimed
-from runnerq.runtime.current import CURRENT, Current, Means, current, idempotency_key
+from runnerq.runtime.current import HERE, Current, Means, current, idempotency_key
 from runnerq.runtime.heartbeats import Heartbeats
 from runnerq.serialization.codec import Codec
+from runnerq.workflow.commands import Flow
+from runnerq.workflow.context import Context
+from runnerq.workflow.declare import workflow
+from tests.runtime.stage import Stage
 
 
 def a_current(**options: object) -> Current:
     return Current(run_id="r", workflow="checkout", name="charge", entry="4", **options)  # type: ignore[arg-type]
+
+
+async def test_in_a_workflows_own_code_it_says_so(memory: Stage) -> None:
+    @workflow
+    def order(ctx: Context) -> Flow[str]:
+        with pytest.raises(UsageError) as raised:
+            current()
+        yield ctx.sleep(0)
+        return str(raised.value)
+
+    assert "In a workflow use ctx.info" in await memory.answer(order)
 
 
 def test_outside_a_step_it_says_so() -> None:
@@ -24,11 +39,11 @@ def test_outside_a_step_it_says_so() -> None:
 
 def test_inside_a_step_it_is_the_attempt() -> None:
     mine = a_current(attempt=2)
-    token = CURRENT.set(mine)
+    token = HERE.set(mine)
     try:
         assert current() is mine
     finally:
-        CURRENT.reset(token)
+        HERE.reset(token)
 
 
 def test_the_key_of_a_step_is_the_same_for_every_attempt() -> None:

@@ -18,7 +18,7 @@ from runnerq.errors import (
     RunNotFound,
 )
 from runnerq.ids import new_run_id
-from runnerq.persistence.records import Priority, Status
+from runnerq.persistence.records import Park, Priority, Status
 from runnerq.workflow.commands import Flow, Signal
 from runnerq.workflow.context import Context
 from runnerq.workflow.declare import activity, workflow
@@ -348,12 +348,13 @@ async def test_a_sleep_parks_the_run_until_it_is_due(stage: Stage) -> None:
         yield ctx.sleep(timedelta(milliseconds=150))
         return (ctx.now() - before).total_seconds()
 
-    async with stage.serving(nap) as client:
+    tapped = Tapped(stage.storage)
+    async with stage.on(tapped).serving(nap) as client:
         run = await client.start(nap)
-        await run.reached(Status.WAITING, timeout=SOON)
-        info = await run.info()
-        assert info.due_at is not None
         assert await run.result(timeout=SOON) >= 0.15
+    parks = [turn.move for turn in tapped.turns_of(run.id) if isinstance(turn.move, Park)]
+    assert parks
+    assert all(park.due_at is not None for park in parks)
 
 
 async def test_sleeping_until_a_time_that_has_passed_answers_at_once(stage_in_memory: Stage) -> None:

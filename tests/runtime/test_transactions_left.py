@@ -14,6 +14,7 @@ from runnerq.runtime.current import current
 from runnerq.workflow.commands import Flow
 from runnerq.workflow.context import Context
 from runnerq.workflow.declare import workflow
+from tests.persistence.postgres.interleaving import writes_on
 from tests.runtime.bank import Bank, backend_of, bank, opened, pay, postgres
 from tests.runtime.stage import SOON, Gate, Stage
 from tests.runtime.test_transactions import SOON_AGAIN
@@ -187,7 +188,8 @@ async def test_rows_that_a_worker_which_stands_still_has_locked_are_free_when_it
         if how == "terminate":
             await postgres.storage.terminate([run.id])
         else:
-            await run.cancel()
+            # Without a word to the worker, which does not stand still in truth.
+            await writes_on(postgres.storage, bank.connection).cancel([run.id])
             await bank.connection.execute(
                 "update runnerq.worker set beat_at = now() - interval '1 day' where id = $1", stale.worker_id
             )

@@ -8,12 +8,13 @@ import sys
 from pathlib import Path
 
 from tests.architecture.source import ROOT
-from tests.architecture.test_concepts import CONCEPTS, code_of
+from tests.architecture.test_concepts import CONCEPTS
+from tests.docs.pages import module_text
 
 
 def test_the_tests_of_the_page_pass_as_they_stand(tmp_path: Path) -> None:
     page = tmp_path / "test_page.py"
-    page.write_text(code_of(CONCEPTS / "testing.md"))
+    page.write_text(module_text(CONCEPTS / "testing.md"))
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", "asyncio_mode=auto", page.name],
         cwd=tmp_path,

@@ -7,7 +7,7 @@ import time
 from rich.console import Console
 from rich.text import Text
 
-from runnerq.cli.tables import console
+from runnerq.cli.rendering import terminal
 
 STYLES = {
     "postgres": "blue",
@@ -23,7 +23,7 @@ class Narrator:
     """Says what happens, when, and who did it."""
 
     def __init__(self) -> None:
-        self.console: Console = console()
+        self.console: Console = terminal()
         self._began = time.monotonic()
 
     def title(self, text: str) -> None:

@@ -16,13 +16,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from runnerq.cli.acting import context
 from runnerq.cli.demo.narration import Narrator
 from runnerq.cli.demo.order import APPROVAL, LOG_VARIABLE, PAUSE, Delivery, Order, order_workflow
 from runnerq.cli.demo.processes import DemoFailed, Program
+from runnerq.cli.rendering import print_sheet
 from runnerq.cli.tables import history_table
 from runnerq.client.client import Client
 from runnerq.client.connect import DSN_VARIABLE, connect
 from runnerq.client.handle import Handle
+from runnerq.console.models.history import history
 from runnerq.persistence.embedded.embedded import ROOT_FOLDER, EmbeddedPostgres
 
 T = TypeVar("T")
@@ -148,7 +151,7 @@ class Story:
         console.print()
         console.print("The journal of the run, as it is in Postgres:")
         console.print()
-        console.print(history_table(await run.history()))
+        print_sheet(history_table((await history(context(self._client), run.id)).entries))
         lines = self._log.read_text().splitlines()
         charged = sum(line.startswith("charge ") for line in lines)
         packed = sum(line.startswith("pack ") for line in lines)

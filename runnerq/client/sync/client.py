@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast, overload
 
@@ -18,6 +18,7 @@ from runnerq.client.values import Event
 from runnerq.errors import UsageError
 from runnerq.persistence.records import RunFilter
 from runnerq.serialization.chains import Codecs
+from runnerq.telemetry.listeners import Listener
 from runnerq.workflow.commands import Signal
 
 P = ParamSpec("P")
@@ -58,6 +59,7 @@ class SyncClient(SyncStarts):
         payload_limit: int = PAYLOAD_LIMIT,
         pooled: bool = False,
         direct_dsn: str | None = None,
+        listeners: Iterable[Listener] = (),
     ) -> None:
         client = connect(
             dsn,
@@ -67,6 +69,7 @@ class SyncClient(SyncStarts):
             payload_limit=payload_limit,
             pooled=pooled,
             direct_dsn=direct_dsn,
+            listeners=listeners,
         )
         super().__init__(client, OwnLoop(client))
 

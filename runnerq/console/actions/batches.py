@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, TypeVar
 
 import msgspec
@@ -19,7 +20,7 @@ from runnerq.console.models.runs import Count, RunRow, counted, filter_of, row_o
 from runnerq.console.table import ACTIONS
 from runnerq.errors import RunnerQError, StorageUnavailable
 from runnerq.ids import check_run_id
-from runnerq.persistence.records import RunFilter, Status
+from runnerq.persistence.records import RunFilter, RunRecord, Status
 
 T = TypeVar("T")
 
@@ -49,10 +50,12 @@ class BatchRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Preview(msgspec.Struct, frozen=True, kw_only=True):
-    """What a batch would be about: how many runs, and the first of them. Nothing was changed."""
+    """What a batch would be about: how many runs, and the first of them. Nothing was changed. ``at`` is when it was
+    looked at, by the database."""
 
     count: Count
     sample: tuple[RunRow, ...]
+    at: datetime
 
 
 @bounded
@@ -63,29 +66,40 @@ async def preview(context: Context, request: BatchRequest) -> Preview:
     storage = context.client.storage
     ids, query = request.selection.ids, request.selection.query
     if query is None:
-        found = [record for each in ids[:SAMPLE] if (record := await storage.run(each)) is not None]
-        return Preview(count=Count(len(ids)), sample=tuple(row_of(context, record, now) for record in found))
+        named = [record for each in dict.fromkeys(ids) if (record := await storage.run(each)) is not None]
+        # The database has the last word: what is in no state for it is not in the number, and is passed over.
+        found = [record for record in named if _is_for(request.action, record)]
+        rows = tuple(row_of(context, record, now) for record in found[:SAMPLE])
+        return Preview(count=Count(len(found)), sample=rows, at=now)
     where = _applicable(request.action, filter_of(context, query, now))
     if where is None:
-        return Preview(count=Count(0), sample=())
+        return Preview(count=Count(0), sample=(), at=now)
     sample = await storage.list_runs(where, SAMPLE)
     return Preview(
-        count=await counted(context, where), sample=tuple(row_of(context, record, now) for record in sample.runs)
+        count=await counted(context, where),
+        sample=tuple(row_of(context, record, now) for record in sample.runs),
+        at=now,
     )
 
 
-async def start_batch(context: Context, request: BatchRequest, *, reason: str | None = None) -> BatchView:
+async def start_batch(
+    context: Context, request: BatchRequest, *, reason: str | None = None, as_of: datetime | None = None
+) -> BatchView:
     """Begin it: it goes on in this process, and ``context.batches.get(id)`` says how far it is.
 
     Of a query only runs in a state that the action is for, and that had begun before it, are looked at. What cannot be
     changed is counted as failed, and the rest goes on. Each run that it changed has a row of the audit, with the
-    batch's reason. Raises Forbidden (it needs ``bulk``, and the action's own permission), BadFields, TooManyBatches.
+    batch's reason. With ``as_of``, when somebody has seen a preview, runs that were started later are none of them, and
+    times such as ``2h`` are before then. Raises Forbidden (it needs ``bulk``, and the action's own permission),
+    BadFields, TooManyBatches.
     """
     deed = await _admit(context, request, reason)
     query = request.selection.query
     where = None
     if query is not None:
-        where = _applicable(request.action, filter_of(context, query, await context.now()))
+        where = _applicable(request.action, filter_of(context, query, as_of or await context.now()))
+        if where is not None and as_of is not None:
+            where = msgspec.structs.replace(where, until=min(where.until or as_of, as_of))
     context.batches.check_room()
     await record(context, deed, "begun")
 
@@ -231,6 +245,11 @@ def _applicable(action: str, where: RunFilter) -> RunFilter | None:
     if not given:
         return None
     return msgspec.structs.replace(where, status=given, roots=where.roots or action == "delete")
+
+
+def _is_for(action: str, record: RunRecord) -> bool:
+    """Whether a run is in a state that the action is for."""
+    return record.status in _STATES[action] and (action != "delete" or record.parent_id is None)
 
 
 async def _cancel(client: Client, run_id: str, _: BatchRequest, reason: str | None) -> bool:

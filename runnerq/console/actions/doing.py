@@ -26,19 +26,26 @@ MOST_TOLD = 2_000
 
 class Done(msgspec.Struct, frozen=True, kw_only=True):
     """What came of an action: ``message`` for the person, the run it is about (the new one, of a start or a fork), and
-    whether anything changed. ``count`` is how many runs were started, where that is more than one."""
+    whether anything changed. ``count`` is how many runs were started, where that is more than one. ``warning`` says why
+    it may not be what was meant, though it was done."""
 
     message: str
     changed: bool
     run_id: str | None = None
     count: int | None = None
+    warning: str | None = None
+
+    @property
+    def told(self) -> str:
+        """The message, with the warning behind it."""
+        return self.message if self.warning is None else f"{self.message}. {self.warning}"
 
 
 class Deed(msgspec.Struct, frozen=True, kw_only=True):
     """An action on something: its name in ``ACTIONS``, what it is done to, and what the audit is to keep of it.
 
-    ``payloads`` are those of what was asked for that are payloads, by their kind, and ``workflow`` whose they are: so
-    does what hides secrets know them. What is none is masked by its names alone.
+    ``payloads`` are those of what was asked for that are payloads, by their kind, ``workflow`` whose they are and
+    ``name`` of what (a channel): so does what hides secrets know them. What is none is masked by its names alone.
     """
 
     action: str
@@ -48,6 +55,7 @@ class Deed(msgspec.Struct, frozen=True, kw_only=True):
     request: Mapping[str, Any] | None = None
     payloads: Mapping[str, SpotKind] = {}
     workflow: str = ""
+    name: str = ""
 
 
 async def done(context: Context, deed: Deed, work: Callable[[], Awaitable[D]]) -> D:
@@ -155,6 +163,9 @@ def _kept(context: Context, deed: Deed) -> Any:
         given = {name: value for name, value in msgspec.to_builtins(deed.request).items() if value is not None}
         shown = {name: _shown(context, deed, name, value) for name, value in given.items()}
         text = msgspec.json.encode(shown).decode()
+    except UnicodeEncodeError:
+        # Half of a surrogate pair: the verb refuses it, and no database keeps it.
+        return "not kept: it holds a lone surrogate, which is no text"
     except Exception as fault:
         # What was done must have its row, whatever a function of somebody else's does.
         log.exception("what hides secrets has failed on what was asked for")
@@ -167,7 +178,7 @@ def _shown(context: Context, deed: Deed, name: str, value: Any) -> Any:
     if kind is None:
         # By its name as well, as it stands in an object.
         return mask(Spot("error", deed.run_id or "", deed.workflow), {name: value})[name]
-    return context.redact(Spot(kind, deed.run_id or "", deed.workflow), value)
+    return context.redact(Spot(kind, deed.run_id or "", deed.workflow, name=deed.name), value)
 
 
 def _storable(text: str | None) -> str | None:

@@ -1,4 +1,4 @@
-"""What may be done to queues, schedules and limits.
+"""What may be done to queues, schedules, limits and workers.
 
 Each raises Forbidden, and what the client's verb raises: ScheduleNotFound, ConfigurationError.
 """
@@ -13,21 +13,30 @@ import msgspec
 
 from runnerq.client.schedule import Schedule, ScheduleInfo, ScheduleOptions
 from runnerq.console.actions.doing import Deed, Done, done
-from runnerq.console.actions.runs import priority_of
+from runnerq.console.actions.runs import priority_of, unregistered
 from runnerq.console.models.context import Context
 from runnerq.console.models.filters import BadFields
-from runnerq.console.models.redaction import MASK
-from runnerq.errors import ScheduleNotFound
-from runnerq.persistence.records import Missed, Overlap
+from runnerq.console.models.redaction import MASK, Spot
+from runnerq.console.models.taking import is_registered, misfit_of_call
+from runnerq.console.models.workers import WorkerNotFound
+from runnerq.cron import Cron, zone_of
+from runnerq.errors import ConfigurationError, ScheduleNotFound
+from runnerq.persistence.records import Changed, Missed, Overlap
+from runnerq.persistence.scheduling import rule_of
 from runnerq.retry import RetryPolicy
 
-OPTIONS = ("queue", "priority", "metadata")
+OPTIONS = ("queue", "priority", "timeout", "metadata")
 """Those of a request that its runs are started with."""
+
+_IDS_END = 1 << 63
+"""No worker's id is as large: it is a bigint."""
 
 
 class ScheduleRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A schedule to create or replace, as ``Schedule`` takes it. ``priority`` is a name, ``options`` besides are not
-    offered here."""
+    offered here. ``unchecked``: also where no registered version takes these arguments. ``create_only``: only where
+    there is none of this name; ``seen``: only where the one there is was changed last at this time, its ``changed_at``.
+    """
 
     name: str
     workflow: str
@@ -40,7 +49,11 @@ class ScheduleRequest(msgspec.Struct, frozen=True, kw_only=True):
     jitter: float | None = None
     queue: str | None = None
     priority: str | None = None
+    timeout: float | None = None
     metadata: Mapping[str, str] | None = None
+    unchecked: bool = False
+    create_only: bool = False
+    seen: datetime | None = None
 
 
 class ScheduleChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,6 +99,7 @@ async def put_schedule(context: Context, request: ScheduleRequest, *, reason: st
     """Create or replace a schedule. BadFields for one that has what stands for a secret, instead of the secret."""
 
     async def work() -> Done:
+        _check_seen(request, await context.client.schedules.get(request.name))
         return await _put(context, request, _options(request))
 
     return await done(context, _put_deed(request, reason), work)
@@ -99,6 +113,7 @@ async def change_schedule(context: Context, change: ScheduleChange, *, reason: s
         known = await context.client.schedules.get(request.name)
         if known is None:
             raise ScheduleNotFound(request.name)
+        _check_seen(request, known)
         options: ScheduleOptions = {**_besides(known), **_options(request)}
         if change.args == "given":
             return await _put(context, request, options)
@@ -191,6 +206,23 @@ async def delete_limit(context: Context, scope: str, *, reason: str | None = Non
     return await done(context, Deed(action="limit-delete", target=scope, reason=reason), work)
 
 
+async def drain_worker(context: Context, worker_id: str, *, reason: str | None = None) -> Done:
+    """Have a worker stop in order, as SIGTERM does: it claims no more, lets what runs end, and gives back the rest.
+
+    Raises WorkerNotFound, also for one that has ended.
+    """
+
+    async def work() -> Done:
+        known = worker_id.isdecimal() and int(worker_id) < _IDS_END
+        changed = await context.client.storage.drain(int(worker_id)) if known else Changed.UNKNOWN
+        if changed is Changed.UNKNOWN:
+            raise WorkerNotFound(worker_id)
+        was = "is asked to stop in order" if changed is Changed.CHANGED else "was asked already"
+        return Done(message=f"Worker {worker_id} {was}", changed=changed is Changed.CHANGED)
+
+    return await done(context, Deed(action="worker-drain", target=worker_id, reason=reason), work)
+
+
 async def _put(context: Context, request: ScheduleRequest, options: ScheduleOptions) -> Done:
     if _has_mask(request.args):
         raise BadFields({"args": f"{MASK} stands where something was masked: write what is meant instead"})
@@ -200,9 +232,56 @@ async def _put(context: Context, request: ScheduleRequest, options: ScheduleOpti
 async def _saved(context: Context, request: ScheduleRequest, args: Sequence[Any], options: ScheduleOptions) -> Done:
     if _has_mask(request.metadata):
         raise BadFields({"metadata": f"{MASK} stands where something was masked: write what is meant instead"})
+    if not request.unchecked and (why := await misfit_of_call(context, request.workflow, args, {})):
+        raise BadFields({"args": f"{request.workflow!r} does not take these arguments: {why}"})
+    _check_rule(request)
+    warning = None if await is_registered(context, request.workflow) else unregistered(request.workflow)
     changed = await context.client.schedules.put(_schedule(request, args, options))
+    if not changed and _is_masked(context, request, args):
+        # Whoever guesses what is masked is not told that they have found it: it counts from now as any other would.
+        await _count_from_now(context, request.name)
+        changed = True
     message = f"Saved schedule {request.name}" if changed else f"Schedule {request.name} is just so already"
-    return Done(message=message, changed=changed)
+    return Done(message=message, changed=changed, warning=warning)
+
+
+async def _count_from_now(context: Context, name: str) -> None:
+    storage = context.client.storage
+    known = await storage.schedule(name)
+    if known is not None:
+        now = await storage.now()
+        # Somebody who changes it at the same time has changed it.
+        await storage.put_schedule(known.row, known.serial, now, rule_of(known.row, now).next(now))
+
+
+def _is_masked(context: Context, request: ScheduleRequest, args: Sequence[Any]) -> bool:
+    spot = Spot("schedule", "", request.workflow)
+    shown = [list(args), {"metadata": request.metadata}]
+    return any(context.redact(spot, each) != each for each in shown)
+
+
+def _check_seen(request: ScheduleRequest, known: ScheduleInfo | None) -> None:
+    if request.create_only and known is not None:
+        raise BadFields({"name": f"there is a schedule {request.name!r} already: edit that one, or take another name"})
+    if request.seen is not None and (known is None or known.changed_at != request.seen):
+        was = "it is deleted" if known is None else f"it was changed at {known.changed_at.isoformat()}"
+        raise BadFields({"seen": f"schedule {request.name!r} is not as it was seen: {was}. Look at it again"})
+
+
+def _check_rule(request: ScheduleRequest) -> None:
+    """Raise BadFields for a zone and for a cron expression, each in its own field."""
+    errors: dict[str, str] = {}
+    try:
+        zone_of(request.zone)
+    except ConfigurationError as error:
+        errors["zone"] = str(error)
+    try:
+        if request.cron:
+            Cron(request.cron)
+    except ConfigurationError as error:
+        errors["cron"] = str(error)
+    if errors:
+        raise BadFields(errors)
 
 
 def _has_mask(value: Any) -> bool:
@@ -213,6 +292,9 @@ def _put_deed(request: ScheduleRequest, reason: str | None) -> Deed:
     """What the audit has of it: options together, as they are shown of a schedule."""
     asked: dict[str, Any] = msgspec.to_builtins(request)
     options = {name: value for name in OPTIONS if (value := asked.pop(name)) is not None}
+    for condition in ("unchecked", "create_only", "seen"):
+        if not asked[condition]:
+            del asked[condition]
     return Deed(
         action="schedule-put",
         target=request.name,
@@ -245,6 +327,8 @@ def _options(request: ScheduleRequest) -> ScheduleOptions:
         options["queue"] = request.queue
     if request.priority:
         options["priority"] = priority_of(request.priority)
+    if request.timeout is not None:
+        options["timeout"] = request.timeout
     if request.metadata:
         options["metadata"] = request.metadata
     return options

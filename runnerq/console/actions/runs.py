@@ -5,7 +5,7 @@ Each raises Forbidden, RunNotFound, WrongState (with the present status) and Bad
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, cast, get_args
 
@@ -15,11 +15,13 @@ from runnerq.console.actions.doing import Deed, Done, admit, done
 from runnerq.console.models.context import Context
 from runnerq.console.models.filters import BadFields
 from runnerq.console.models.payloads import Payload
+from runnerq.console.models.records import record_of
 from runnerq.console.models.redaction import SpotKind, show_all
 from runnerq.console.models.run import whole_payload
+from runnerq.console.models.taking import is_registered, misfit_of_call, takes_of
 from runnerq.errors import RunNotFound
 from runnerq.ids import check_run_id
-from runnerq.persistence.records import OnDuplicate, Priority
+from runnerq.persistence.records import OnDuplicate, Priority, RunRecord, Status
 from runnerq.workflow.declare import check_name
 from runnerq.workflow.reopening import ARGUMENTS
 
@@ -28,7 +30,8 @@ FASTER = "Nothing changed: somebody else was faster"
 
 class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A run to start. ``args`` and ``kwargs`` are JSON builtins; ``delay`` and ``timeout`` are seconds, ``priority`` is
-    a name: ``critical``, ``high``, ``normal``, ``low``. ``limit`` is a scope, or a scope and a key."""
+    a name: ``critical``, ``high``, ``normal``, ``low``. ``limit`` is a scope, or a scope and a key. ``unchecked``:
+    start it also where no registered version takes these arguments."""
 
     name: str
     args: Sequence[Any] = ()
@@ -42,6 +45,7 @@ class StartRequest(msgspec.Struct, frozen=True, kw_only=True):
     timeout: float | None = None
     metadata: Mapping[str, str] | None = None
     limit: tuple[str, ...] | str | None = None
+    unchecked: bool = False
 
 
 class Started(Done, frozen=True, kw_only=True):
@@ -54,6 +58,7 @@ async def start(context: Context, request: StartRequest, *, reason: str | None =
     """Start a run. KeyTaken, EncodingError, ConfigurationError or BadFields for what cannot be."""
 
     async def work() -> Started:
+        name = check_name(request.name, "name")
         options = context.client.options(
             key=request.key or None,
             on_duplicate=_on_duplicate(request.on_duplicate),
@@ -65,9 +70,12 @@ async def start(context: Context, request: StartRequest, *, reason: str | None =
             metadata=request.metadata,
             limit=_limit(request.limit),
         )
-        run = await options.start(check_name(request.name, "name"), *request.args, **request.kwargs)
-        message = f"Started {request.name}" if run.created else f"Key {request.key!r} is held by this run already"
-        return Started(message=message, changed=run.created, run_id=run.id, created=run.created)
+        if not request.unchecked and (why := await misfit_of_call(context, name, request.args, request.kwargs)):
+            raise BadFields({"args": f"{name!r} does not take these arguments: {why}"})
+        warning = None if await is_registered(context, name) else unregistered(name)
+        run = await options.start(name, *request.args, **request.kwargs)
+        message = f"Started {name}" if run.created else f"Key {request.key!r} is held by this run already"
+        return Started(message=message, changed=run.created, run_id=run.id, created=run.created, warning=warning)
 
     deed = Deed(
         action="start",
@@ -81,19 +89,34 @@ async def start(context: Context, request: StartRequest, *, reason: str | None =
 
 
 async def send(
-    context: Context, run_id: str, channel: str, value: Any, *, dedup: str | None = None, reason: str | None = None
+    context: Context,
+    run_id: str,
+    channel: str,
+    value: Any,
+    *,
+    dedup: str | None = None,
+    reason: str | None = None,
+    unchecked: bool = False,
 ) -> Done:
-    """Send a signal. Raises RunFinished too."""
+    """Send a signal. Raises RunFinished too, and BadFields for an activity, which takes none, and for a value that the
+    run's code is known not to take; ``unchecked`` sends that all the same."""
 
     async def work() -> Done:
         if not channel:
             raise BadFields({"channel": "name the channel"})
+        record = await record_of(context, run_id)
+        if record.kind == "activity":
+            raise BadFields({"channel": f"run {run_id} is of an activity, which takes no signals"})
+        takes = await takes_of(context, record)
+        if takes is not None and not unchecked and (why := takes.misfit_of_signal(channel, value)):
+            raise BadFields({"value": f"a wait for {channel!r} does not take this: {why}"})
         sent = await context.client.send(run_id, channel, value, dedup=dedup or None)
         message = f"Sent {channel!r}" if sent else f"{channel!r} was sent with dedup {dedup!r} before: nothing changed"
-        return Done(message=message, changed=sent, run_id=run_id)
+        warning = _unexpected(record, () if takes is None else tuple(takes.channels), channel)
+        return Done(message=message, changed=sent, run_id=run_id, warning=warning)
 
     request = {"channel": channel, "value": value, "dedup": dedup}
-    return await _on_run(context, "send", run_id, work, reason, request, {"value": "signal"})
+    return await _on_run(context, "send", run_id, work, reason, request, {"value": "signal"}, channel)
 
 
 async def cancel(context: Context, run_id: str, *, reason: str | None = None) -> Done:
@@ -214,6 +237,21 @@ async def reveal(
     return shown[0]
 
 
+def _unexpected(record: RunRecord, known: Collection[str], channel: str) -> str | None:
+    """What is said of a signal that the run does not wait for, and is not known to come to wait for."""
+    if channel in known or channel in record.waiting_signals:
+        return None
+    stays = "it stays in its mailbox until a wait takes it"
+    if known:
+        return f"No wait for {channel!r} is known of its code, but for {', '.join(map(repr, sorted(known)))}: {stays}"
+    return f"The run does not wait for {channel!r} now: {stays}" if record.status is Status.WAITING else None
+
+
+def unregistered(name: str) -> str:
+    """What is said of a name that no worker has told of."""
+    return f"No worker has registered {name!r} so far: its runs wait until one does"
+
+
 def priority_of(name: str) -> Priority:
     """The priority of this name. Raises BadFields."""
     found = Priority.__members__.get(name.upper())
@@ -231,6 +269,7 @@ async def _on_run(
     reason: str | None,
     request: Mapping[str, Any] | None = None,
     payloads: Mapping[str, SpotKind] | None = None,
+    name: str = "",
 ) -> Done:
     try:
         checked = check_run_id(run_id)
@@ -241,7 +280,7 @@ async def _on_run(
     if payloads is not None:
         record = await context.client.storage.run(checked)
         workflow = "" if record is None else record.name
-        deed = msgspec.structs.replace(deed, payloads=payloads, workflow=workflow)
+        deed = msgspec.structs.replace(deed, payloads=payloads, workflow=workflow, name=name)
     return await done(context, deed, work)
 
 
@@ -272,5 +311,7 @@ def _asked(request: StartRequest) -> dict[str, Any]:
     asked: dict[str, Any] = msgspec.to_builtins(request)
     del asked["name"]
     args, kwargs = asked.pop("args"), asked.pop("kwargs")
+    if not asked["unchecked"]:
+        del asked["unchecked"]
     asked["arguments"] = {"args": args, "kwargs": kwargs} if kwargs else args
     return {name: value for name, value in asked.items() if value not in (None, [], (), {})}

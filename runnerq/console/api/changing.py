@@ -26,7 +26,6 @@ from runnerq.console.models.batches import BatchView
 from runnerq.console.models.context import Context
 from runnerq.console.models.filters import BadFields
 from runnerq.console.models.payloads import Payload
-from runnerq.console.models.runs import Count
 
 
 @acts("start", "/runs", statuses=(201, 200), once="key")
@@ -43,7 +42,9 @@ async def start_run(context: Context, body: NewRun) -> Reply[Started]:
 @acts("signal", "/runs/{run_id}/send", once="dedup")
 async def send_signal(context: Context, run_id: str, body: NewSignal) -> Done:
     """Send a signal to a run. It is kept until the run takes it."""
-    return await actions.send(context, run_id, body.channel, body.value, dedup=body.dedup, reason=body.reason)
+    return await actions.send(
+        context, run_id, body.channel, body.value, dedup=body.dedup, reason=body.reason, unchecked=body.unchecked
+    )
 
 
 @acts("cancel", "/runs/{run_id}/cancel")
@@ -142,12 +143,12 @@ async def stop_many(context: Context, batch_id: str, body: Body) -> BatchView:
 
 
 async def _batched(context: Context, request: BatchRequest, reason: str | None, *, dry_run: bool) -> Reply[Batched]:
+    shown = await preview(context, request)
     if dry_run:
-        shown = await preview(context, request)
         return Reply(Batched(count=shown.count, sample=shown.sample, batch=None), 200)
+    # Counted before: those that it has changed do not fit any more.
     batch = await start_batch(context, request, reason=reason)
-    count = Count(batch.total, batch.capped)
-    return Reply(Batched(count=count, sample=(), batch=batch), 202, f"/batches/{batch.id}")
+    return Reply(Batched(count=shown.count, sample=shown.sample, batch=batch), 202, f"/batches/{batch.id}")
 
 
 OPERATIONS = (

@@ -198,9 +198,18 @@ async def delete_limit(context: Context, name: str) -> Done:
     return await actions.delete_limit(context, name)
 
 
+@acts("worker.write", "/workers/{worker_id}/drain")
+async def drain_worker(context: Context, worker_id: str, body: Body) -> Done:
+    """Have a worker stop in order: it claims no more, lets what runs end, and gives back the rest.
+
+    It is told by its next beat, within a second or two. What started it may start it anew.
+    """
+    return await actions.drain_worker(context, worker_id, reason=body.reason)
+
+
 OPERATIONS = (
     get_me, get_stats, get_activity, list_failures, list_schedules, get_schedule, list_queues, get_queue, list_workers,
     get_worker, list_types, get_type, list_limits, list_batches, get_batch, list_audit, pause_queue, resume_queue,
     put_schedule, delete_schedule, pause_schedule, resume_schedule, trigger_schedule, backfill_schedule, put_limit,
-    delete_limit,
+    delete_limit, drain_worker,
 )  # fmt: skip

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar, get_origin
+from enum import Enum
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import msgspec
 
@@ -38,7 +39,8 @@ def query_of(type_: type[S], params: Mapping[str, Sequence[str]]) -> S:
             try:
                 values[name] = msgspec.convert(given if several else given[0], field.type, strict=False)
             except msgspec.ValidationError as error:
-                errors[name] = _why(error)
+                choices = _choices(field.type)
+                errors[name] = f"{_why(error)}{f': it is one of {choices}' if choices else ''}"
     errors |= {field.name: "it is missing" for field in fields.values() if _lacks(field, values, errors)}
     if errors:
         raise BadFields(errors)
@@ -54,9 +56,28 @@ def body_of(type_: type[S], body: bytes) -> S:
     except msgspec.ValidationError as error:
         place = _PLACE.match(str(error))
         field = (place["field"] if place else None) or WHOLE
-        raise BadFields({field: _why(error)}) from error
+        known = f": there are {', '.join(_fields(type_))}" if field == WHOLE else ""
+        raise BadFields({field: f"{_why(error)}{known}"}) from error
     except msgspec.DecodeError as error:
         raise BadFields({WHOLE: f"it is no JSON: {error}"}) from error
+
+
+def _fields(type_: type[msgspec.Struct]) -> list[str]:
+    """The names of its fields, those that cannot be left out first."""
+    fields = msgspec.structs.fields(type_)
+    return [field.encode_name for field in sorted(fields, key=lambda field: not field.required)]
+
+
+def _choices(type_: Any) -> str:
+    """The values of what has few, such as a status, or of several of them."""
+    inner = _plain(type_)
+    for each in (inner, *get_args(inner)):
+        plain = _plain(each)
+        if get_origin(plain) is Literal:
+            return ", ".join(map(str, get_args(plain)))
+        if isinstance(plain, type) and issubclass(plain, Enum):
+            return ", ".join(str(member.value) for member in plain)
+    return ""
 
 
 def _lacks(field: msgspec.structs.FieldInfo, values: Mapping[str, Any], errors: Mapping[str, str]) -> bool:

@@ -117,6 +117,11 @@ class AuditParams(msgspec.Struct, frozen=True, kw_only=True):
 # --- bodies -----------------------------------------------------------------------------------------------------------
 
 
+Unchecked: TypeAlias = Annotated[
+    bool, Meta(description="Do it also where no code that is registered takes such a value.")
+]
+
+
 class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What an action is told: why it is done."""
 
@@ -143,6 +148,7 @@ class NewRun(Body, frozen=True, kw_only=True):
     limit: Annotated[
         tuple[str, str] | str | None, Meta(description="The limit that it counts against: a scope, or scope and key.")
     ] = None
+    unchecked: Unchecked = False
 
     def request(self) -> StartRequest:
         """The same for the action."""
@@ -156,6 +162,7 @@ class NewSignal(Body, frozen=True, kw_only=True):
     channel: Annotated[str, Meta(min_length=1)]
     value: Any = None
     dedup: str | None = None
+    unchecked: Unchecked = False
 
 
 class RetryBody(Body, frozen=True, kw_only=True):
@@ -194,14 +201,18 @@ class BatchBody(Body, frozen=True, kw_only=True):
 
 
 class RedriveBody(Body, frozen=True, kw_only=True):
-    """Which dead letters: all, or those that fit ``where``, such as the ``query`` of a group."""
+    """Which dead letters: those that fit ``where``, such as the ``query`` of a group. ``{}`` is all of them."""
 
-    where: Where = {}
+    where: Where
     dry_run: Annotated[bool, Meta(description="Change nothing: count them, and show the first.")] = False
 
 
 class ScheduleBody(Body, frozen=True, kw_only=True):
-    """A schedule: ``cron`` in a ``zone``, or ``every`` so many seconds."""
+    """A schedule: ``cron`` in a ``zone``, or ``every`` so many seconds.
+
+    ``create_only``: refused where there is one of this name. ``seen``: refused where the ``changed_at`` of the one that
+    is there is another, as somebody has changed it since.
+    """
 
     workflow: Annotated[str, Meta(min_length=1)]
     args: Sequence[Any] = ()
@@ -213,7 +224,11 @@ class ScheduleBody(Body, frozen=True, kw_only=True):
     jitter: float | None = None
     queue: str | None = None
     priority: Rank | None = None
+    timeout: Seconds | None = None
     metadata: Mapping[str, str] | None = None
+    unchecked: Unchecked = False
+    create_only: bool = False
+    seen: When | None = None
 
     def request(self, name: str) -> ScheduleRequest:
         """The same for the action."""

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from functools import partial
 
 import msgspec
 
 from runnerq.client.history import ATTEMPTED, Entry, EntryKind, EntryState
 from runnerq.console.models.context import Context, bounded
 from runnerq.console.models.history import LISTED
-from runnerq.console.models.journal import read_journal
+from runnerq.console.models.journal import ReadJournal, read_journal
 from runnerq.console.models.payloads import ErrorView, Payload, error_of, failure_view, payload_of
-from runnerq.console.models.records import record_of, spot
+from runnerq.console.models.records import error_spot, record_of, spot
 from runnerq.persistence.records import Attempt, RunRecord, Status
 
 MOST = 300
@@ -55,6 +56,10 @@ async def attempts(context: Context, run_id: str) -> AttemptsView:
     """The attempts of the present generation. Raises RunNotFound."""
     record = await record_of(context, run_id)
     found = await read_journal(context, record)
+    return await context.aside(found.size, partial(_view, context, record, found))
+
+
+def _view(context: Context, record: RunRecord, found: ReadJournal) -> AttemptsView:
     failed = {attempt.position: attempt for attempt in found.attempts}
     rows = [
         _of_entry(context, record, number, entry, failed.get(entry.position))
@@ -68,9 +73,9 @@ async def attempts(context: Context, run_id: str) -> AttemptsView:
 
 
 def _of_entry(context: Context, record: RunRecord, number: int, entry: Entry, failed: Attempt | None) -> AttemptRow:
-    error, heartbeat = _of_failed(context, record, failed)
+    error, heartbeat = _of_failed(context, record, failed, entry.name)
     if entry.error is not None:
-        error = failure_view(context, spot("error", record), entry.error)
+        error = failure_view(context, error_spot(record, entry), entry.error)
     return AttemptRow(
         number=number,
         position=entry.position,
@@ -111,11 +116,13 @@ def _of_run(context: Context, record: RunRecord, failed: Attempt | None) -> list
     ]
 
 
-def _of_failed(context: Context, record: RunRecord, failed: Attempt | None) -> tuple[ErrorView | None, Payload | None]:
+def _of_failed(
+    context: Context, record: RunRecord, failed: Attempt | None, name: str = ""
+) -> tuple[ErrorView | None, Payload | None]:
     if failed is None:
         return None, None
     what = f"the last attempt at {failed.position!r}"
     return (
-        error_of(context, spot("error", record), failed.error, what),
-        payload_of(context, spot("heartbeat", record), failed.details, what, limit=LISTED),
+        error_of(context, spot("error", record, name), failed.error, what),
+        payload_of(context, spot("heartbeat", record, name), failed.details, what, limit=LISTED),
     )

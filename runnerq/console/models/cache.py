@@ -39,6 +39,8 @@ class Cache:
     def __init__(self) -> None:
         self._slots: dict[Hashable, _Slot] = {}
         self._seen: dict[Hashable, float] = {}
+        self.turn = asyncio.Lock()
+        """Of those who work in a thread: several at once would leave the event loop little time."""
 
     def __len__(self) -> int:
         return len(self._slots)

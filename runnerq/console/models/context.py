@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 from collections.abc import Awaitable, Callable
 from datetime import datetime
@@ -9,6 +10,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 import msgspec
 
+from runnerq.client import aside
 from runnerq.client.client import Client
 from runnerq.client.patience import patience
 from runnerq.console.access import ALL, Principal
@@ -41,6 +43,15 @@ class Context(msgspec.Struct, frozen=True):
     async def now(self) -> datetime:
         """Database time."""
         return await self.client.storage.now()
+
+    async def aside(self, size: int, work: Callable[[], T]) -> T:
+        """What the work answers, which goes through so many characters of a journal: if these are many, in a thread."""
+        return work() if size <= aside.SHORT else await self.in_thread(work)
+
+    async def in_thread(self, work: Callable[[], T]) -> T:
+        """What the work answers, done without holding up the event loop; one at a time."""
+        async with self.cache.turn:
+            return await asyncio.to_thread(work)
 
 
 def bounded(read: Callable[Concatenate[Context, P], Awaitable[T]]) -> Callable[Concatenate[Context, P], Awaitable[T]]:

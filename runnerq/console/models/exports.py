@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import repeat
 from typing import Any
 
 from runnerq.console.models.context import Context, bounded
+from runnerq.console.models.records import kind_of_value
 from runnerq.console.models.redaction import Redactor, Spot, SpotKind
 from runnerq.errors import RunNotFound
 from runnerq.ids import check_run_id
 
 MASKED = "redacted"
 """How many payloads of an export are not shown as they are; it is not there where none is."""
+NOBODY = ("", "")
+"""Kind and name of what was not asked for: the run's own."""
 
 
 @bounded
@@ -21,25 +27,30 @@ async def exported(context: Context, run_id: str) -> dict[str, Any]:
         checked = check_run_id(run_id)
     except ValueError as error:
         raise RunNotFound(run_id) from error
-    return redacted(context.redact, await context.client.export(checked))
+    export = await context.client.export(checked)
+    return await context.in_thread(partial(redacted, context.redact, export))
 
 
 def redacted(redact: Redactor, export: dict[str, Any]) -> dict[str, Any]:
     """An export without what is masked."""
     masked = _Masked(redact, export["run_id"], export["workflow"])
     outcome = export["outcome"]
+    last = _asked(export["generations"][-1]["rows"])
     shown = {
         **export,
         "metadata": masked.shown("metadata", export["metadata"]),
         "arguments": masked.shown("input", export["arguments"]),
         "generations": [
-            {**each, "rows": [masked.within(row, value=_of_row(row)) for row in each["rows"]]}
+            {**each, "rows": list(map(masked.row, each["rows"], repeat(_asked(each["rows"]))))}
             for each in export["generations"]
         ],
-        "attempts": [masked.within(each, error="error", details="heartbeat") for each in export["attempts"]],
-        "entries": [masked.within(each, value="journal", error="error") for each in export["entries"]],
-        "outcome": None if outcome is None else masked.within(outcome, result="result", error="error"),
-        "unread": [masked.within(each, value="signal") for each in export["unread"]],
+        "attempts": [
+            masked.within(each, last.get(each["position"], NOBODY)[1], error="error", details="heartbeat")
+            for each in export["attempts"]
+        ],
+        "entries": list(map(masked.entry, export["entries"])),
+        "outcome": None if outcome is None else masked.within(outcome, "", result="result", error="error"),
+        "unread": [masked.within(each, each["channel"], value="signal") for each in export["unread"]],
     }
     if not masked.count:
         return shown
@@ -57,14 +68,24 @@ class _Masked:
         self._workflow = workflow
         self.count = 0
 
-    def shown(self, kind: SpotKind, value: Any) -> Any:
-        shown = self._redact(Spot(kind, self._run_id, self._workflow), value)
+    def shown(self, kind: SpotKind, value: Any, name: str = "") -> Any:
+        shown = self._redact(Spot(kind, self._run_id, self._workflow, name=name), value)
         self.count += shown is not value and shown != value
         return shown
 
-    def within(self, record: dict[str, Any], **kinds: SpotKind) -> dict[str, Any]:
-        """The record with these of its fields shown."""
-        return {**record, **{name: self.shown(kind, record.get(name)) for name, kind in kinds.items()}}
+    def within(self, record: dict[str, Any], name: str, **kinds: SpotKind) -> dict[str, Any]:
+        """The record with these of its fields shown; ``name`` is what they are of."""
+        return {**record, **{field: self.shown(kind, record.get(field), name) for field, kind in kinds.items()}}
+
+    def entry(self, entry: dict[str, Any]) -> dict[str, Any]:
+        """An entry of the last generation."""
+        name = "" if entry["kind"] == "started" else entry["name"]
+        return self.within(entry, name, value=kind_of_value(entry["kind"]), error="error")
+
+    def row(self, row: dict[str, Any], asked: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
+        """A row of the journal, given what was asked for at which position."""
+        kind, name = asked.get(row["position"], NOBODY)
+        return self.within(row, name, value="error" if row["kind"] == "failed" else kind_of_value(kind))
 
 
 def _without_digests(row: dict[str, Any]) -> dict[str, Any]:
@@ -77,5 +98,6 @@ def _without_digest(position: str, kind: str, name: str, digest: str, *more: Any
     return [position, kind, name, digest if kind == "patch" else "", *more]
 
 
-def _of_row(row: dict[str, Any]) -> SpotKind:
-    return "error" if row["kind"] == "failed" else "journal"
+def _asked(rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[str, str]]:
+    """Kind and name of what was asked for, by its position."""
+    return {position: (kind, name) for row in rows for position, kind, name, *_ in row["asked"] or ()}

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from typing import Literal, TypeAlias
+
 import msgspec
 
 from runnerq.console.models.context import Context
 from runnerq.persistence.records import LimitRecord, QueueRecord, RunRecord, Stats, WorkerRecord, served_name
 
+HeldBy: TypeAlias = Literal["worker", "pause", "limit", "slots"]
+"""What is missing, or in the way: a worker, the end of a pause, a place under a limit, a slot."""
+
+
+class Obstacle(msgspec.Struct, frozen=True):
+    """Why a run that is ready is not taken up, in words as well."""
+
+    held_by: HeldBy
+    text: str
+
 
 class Fleet(msgspec.Struct, frozen=True):
-    """The workers, those that live first; the queues and the limits, by name."""
+    """The workers at ``at``, those that live first; the queues and the limits, by name."""
+
+    at: datetime
 
     workers: tuple[WorkerRecord, ...]
     queues: tuple[QueueRecord, ...]
@@ -19,12 +34,48 @@ class Fleet(msgspec.Struct, frozen=True):
         return next((queue for queue in self.queues if queue.name == name), None)
 
     def serving(self, served: str, queue: str | None = None) -> list[WorkerRecord]:
-        """The living workers that claim by this name, of this queue or of any."""
+        """The workers that take up runs by this name, of this queue or of any: one that is asked to stop does not."""
+        return [worker for worker in self.workers if worker.claims and _serves(worker, served, queue)]
+
+    def working_on(self, queue: str) -> list[WorkerRecord]:
+        """The workers that take up runs of this queue, by whatever name."""
+        return [worker for worker in self.workers if worker.claims and queue in worker.queues]
+
+    def stopping(self, queue: str, served: str | None = None) -> list[WorkerRecord]:
+        """The workers of this queue, by this name or by any, that live and are asked to stop."""
         return [
             worker
             for worker in self.workers
-            if worker.alive and served in worker.served and (queue is None or queue in worker.queues)
+            if worker.alive and not worker.claims and queue in worker.queues and served in (None, *worker.served)
         ]
+
+    def silence(self, served: str, queue: str) -> str | None:
+        """What there is to say of workers that claim by this name of this queue, and are silent."""
+        spans = [
+            span
+            for worker in self.workers
+            if _serves(worker, served, queue) and (span := worker.silent_for(self.at)) is not None
+        ]
+        if not spans:
+            return None
+        who = "the one that does has" if len(spans) == 1 else f"the {len(spans)} that do have"
+        return f"{who} been silent for {silence_words(min(spans))}"
+
+
+def silence_words(seconds: float) -> str:
+    """How long a worker has not been heard of."""
+    return f"{seconds:,.0f} s"
+
+
+def stopping_words(count: int, what: str) -> str:
+    """That those are asked to stop who would serve it."""
+    if count == 1:
+        return f"the worker that serves {what} is asked to stop, and takes up nothing new"
+    return f"the {count:,} workers that serve {what} are asked to stop, and take up nothing new"
+
+
+def _serves(worker: WorkerRecord, served: str, queue: str | None) -> bool:
+    return served in worker.served and (queue is None or queue in worker.queues)
 
 
 async def fleet(context: Context) -> Fleet:
@@ -32,7 +83,8 @@ async def fleet(context: Context) -> Fleet:
     storage = context.client.storage
 
     async def ask() -> Fleet:
-        return Fleet(tuple(await storage.workers()), tuple(await storage.queues()), tuple(await storage.limits()))
+        workers, at = tuple(await storage.workers()), await storage.now()
+        return Fleet(at, workers, tuple(await storage.queues()), tuple(await storage.limits()))
 
     return await context.cache.get("fleet", ask)
 
@@ -42,27 +94,35 @@ async def stats(context: Context) -> Stats:
     return await context.cache.get("stats", context.client.storage.stats)
 
 
-def obstacle(fleet: Fleet, record: RunRecord) -> str | None:
-    """Why a run that is ready is not taken up, in words; None if it is to be any moment."""
+def obstacle(fleet: Fleet, record: RunRecord) -> Obstacle | None:
+    """Why a run that is ready is not taken up; None if it is to be any moment."""
     if record.kind == "workflow" and not record.version:
-        return f"no worker has registered {record.name!r} so far"
+        return Obstacle("worker", f"no worker has registered {record.name!r} so far")
     queue = fleet.queue(record.queue)
     if queue is not None and queue.paused_at is not None:
-        return f"queue {record.queue!r} is paused"
+        return Obstacle("pause", f"queue {record.queue!r} is paused")
     served = served_name(record.kind, record.name, record.version)
     serving = fleet.serving(served, record.queue)
     if not serving:
-        elsewhere = sorted({queue for worker in fleet.serving(served) for queue in worker.queues})
-        rest = f"; those that serve it work on {', '.join(map(repr, elsewhere))}" if elsewhere else ""
-        return f"no living worker serves {served!r} on queue {record.queue!r}{rest}"
+        return Obstacle("worker", _unserved(fleet, served, record.queue))
     held = _held_back(fleet, record)
     if held is not None:
-        return held
+        return Obstacle("limit", held)
     slots = sum(worker.slots for worker in serving)
     if sum(worker.load.held for worker in serving) < slots:
         return None
     who = "the worker that serves it has" if len(serving) == 1 else f"the {len(serving)} workers that serve it have"
-    return f"{who} no free slot: {slots:,} of {slots:,} are taken"
+    return Obstacle("slots", f"{who} no free slot: {slots:,} of {slots:,} are taken")
+
+
+def _unserved(fleet: Fleet, served: str, queue: str) -> str:
+    if stopping := fleet.stopping(queue, served):
+        return stopping_words(len(stopping), f"{served!r} on queue {queue!r}")
+    told = f"no living worker serves {served!r} on queue {queue!r}"
+    if silence := fleet.silence(served, queue):
+        return f"{told}: {silence}"
+    elsewhere = sorted({queue for worker in fleet.serving(served) for queue in worker.queues})
+    return f"{told}; those that serve it work on {', '.join(map(repr, elsewhere))}" if elsewhere else told
 
 
 def _held_back(fleet: Fleet, record: RunRecord) -> str | None:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from runnerq.client.forking import origin_of
 from runnerq.client.history import Entry, EntryKind, EntryState
 from runnerq.console.models.context import Context, bounded
 from runnerq.console.models.journal import ReadJournal, forkable, read_journal
 from runnerq.console.models.payloads import ErrorView, Payload, failure_view, payload_of, shown_of
-from runnerq.console.models.records import record_of, spot
+from runnerq.console.models.records import error_spot, kind_of_value, record_of, spot, value_spot
 from runnerq.persistence.records import RunRecord
 from runnerq.workflow.journal import Row, asks_of
 
@@ -125,6 +127,10 @@ async def history(context: Context, run_id: str, query: HistoryQuery = NO_QUERY)
     record = await record_of(context, run_id)
     found = await read_journal(context, record, query.generation)
     now = await context.now()
+    return await context.aside(found.size, partial(_page, context, record, found, query, now))
+
+
+def _page(context: Context, record: RunRecord, found: ReadJournal, query: HistoryQuery, now: datetime) -> HistoryPage:
     numbered = list(enumerate(found.entries, 1))
     fitting = _fitting(context, record, numbered, query)
     rows = found.rows[::-1] if query.newest_first else found.rows
@@ -133,6 +139,7 @@ async def history(context: Context, run_id: str, query: HistoryQuery = NO_QUERY)
     page = min(max(1, query.page), pages)
     here = slice((page - 1) * PAGE, page * PAGE)
     full = query.view == "full"
+    asked = {entry.position: entry for entry in found.entries} if full else {}
     return HistoryPage(
         run_id=record.id,
         workflow=record.name,
@@ -140,7 +147,7 @@ async def history(context: Context, run_id: str, query: HistoryQuery = NO_QUERY)
         generations=record.generation,
         view=query.view,
         entries=() if full else _shown(context, record, found, fitting[here], now),
-        rows=tuple(_row(context, record, found, row) for row in rows[here]) if full else (),
+        rows=tuple(_row(context, record, found, row, asked) for row in rows[here]) if full else (),
         total=len(rows) if full else len(numbered),
         found=many,
         page=page,
@@ -157,7 +164,8 @@ async def page_of_entry(context: Context, run_id: str, number: int, query: Histo
     """The page on which this entry stands: what a deep link is led to. 1 where there is no such entry."""
     record = await record_of(context, run_id)
     found = await read_journal(context, record, query.generation)
-    fitting = _fitting(context, record, list(enumerate(found.entries, 1)), query)
+    numbered = list(enumerate(found.entries, 1))
+    fitting = await context.aside(found.size, partial(_fitting, context, record, numbered, query))
     place = next((place for place, (each, _) in enumerate(fitting) if each == number), 0)
     return place // PAGE + 1
 
@@ -168,7 +176,8 @@ async def latest(context: Context, run_id: str, most: int = 20) -> tuple[History
     record = await record_of(context, run_id)
     found = await read_journal(context, record)
     numbered = list(enumerate(found.entries, 1))[-most:]
-    return _shown(context, record, found, numbered[::-1], await context.now())
+    now = await context.now()
+    return await context.aside(found.size, partial(_shown, context, record, found, numbered[::-1], now))
 
 
 @bounded
@@ -176,8 +185,24 @@ async def spans(context: Context, run_id: str, generation: int | None = None) ->
     """The commands over time, in the order in which they were asked for."""
     record = await record_of(context, run_id)
     found = await read_journal(context, record, generation)
+    return await context.aside(found.size, partial(_spans, record, found))
+
+
+def _spans(record: RunRecord, found: ReadJournal) -> list[Span]:
     ended = record.ended_at if found.generation == record.generation else None
-    return [_span(number, entry, ended) for number, entry in enumerate(found.entries, 1)]
+    anew = [row.at for row in found.rows if row.kind == "reopened"]
+    if origin_of(record.options) is not None:
+        anew.append(record.created_at)
+    return [
+        msgspec.structs.replace(_span(number, entry, ended), begin=_begun(entry, anew))
+        for number, entry in enumerate(found.entries, 1)
+    ]
+
+
+def _begun(entry: Entry, anew: list[datetime]) -> datetime:
+    """When that was begun which came to this end: a retry and a fork do anew what had been asked for before them."""
+    before = [at for at in anew if entry.answered_at is None or at <= entry.answered_at]
+    return max([entry.asked_at, *before])
 
 
 async def entry_payload(context: Context, record: RunRecord, number: int) -> Payload | None:
@@ -186,13 +211,12 @@ async def entry_payload(context: Context, record: RunRecord, number: int) -> Pay
     if not 1 <= number <= len(found.entries):
         return None
     entry = found.entries[number - 1]
-    where = spot("journal", record)
     if entry.position in found.unreadable:
         return Payload(text="", sealed=found.unreadable[entry.position])
     if entry.error is not None:
         error = msgspec.to_builtins(entry.error)
-        return shown_of(context, spot("error", record), error, limit=None)
-    return None if entry.value is None else shown_of(context, where, entry.value, limit=None)
+        return shown_of(context, error_spot(record, entry), error, limit=None)
+    return None if entry.value is None else shown_of(context, value_spot(record, entry), entry.value, limit=None)
 
 
 def _fitting(
@@ -211,8 +235,8 @@ def _fitting(
 
 def _searched(context: Context, record: RunRecord, entry: Entry) -> str:
     """All that is shown of an entry, in lower case: what is masked is not to be found by search."""
-    value = "" if entry.value is None else _json(context.redact(spot("journal", record), entry.value))
-    error = "" if entry.error is None else failure_view(context, spot("error", record), entry.error).line
+    value = "" if entry.value is None else _json(context.redact(value_spot(record, entry), entry.value))
+    error = "" if entry.error is None else failure_view(context, error_spot(record, entry), entry.error).line
     return " ".join((entry.position, entry.kind, entry.name, entry.child_id or "", value, error)).lower()
 
 
@@ -234,7 +258,8 @@ def _entry(
     end: datetime,
 ) -> HistoryEntry:
     sealed = found.unreadable.get(entry.position)
-    value = None if entry.value is None else shown_of(context, spot("journal", record), entry.value, limit=LISTED)
+    failure = entry.error
+    value = None if entry.value is None else shown_of(context, value_spot(record, entry), entry.value, limit=LISTED)
     return HistoryEntry(
         number=number,
         position=entry.position,
@@ -248,7 +273,7 @@ def _entry(
         gap=0.0 if number < 2 else _gap(found.entries[number - 2], entry),
         attempts=entry.attempts,
         value=value if sealed is None else Payload(text="", sealed=sealed),
-        error=None if entry.error is None else failure_view(context, spot("error", record), entry.error, limit=LISTED),
+        error=None if failure is None else failure_view(context, error_spot(record, entry), failure, limit=LISTED),
         child_id=entry.child_id,
         forkable=entry.position in places,
     )
@@ -259,15 +284,17 @@ def _gap(before: Entry, entry: Entry) -> float:
     return max(0.0, (entry.asked_at - last).total_seconds())
 
 
-def _row(context: Context, record: RunRecord, found: ReadJournal, row: Row) -> HistoryRow:
-    entry = f"row {row.place} of generation {found.generation}"
-    kind = spot("error" if row.kind == "failed" else "journal", record)
+def _row(context: Context, record: RunRecord, found: ReadJournal, row: Row, asked: Mapping[str, Entry]) -> HistoryRow:
+    what = f"row {row.place} of generation {found.generation}"
+    of = asked.get(row.position) if row.position else None
+    kind = "error" if row.kind == "failed" else kind_of_value("" if of is None else of.kind)
+    where = spot(kind, record, "" if of is None else of.name)
     return HistoryRow(
         place=row.place,
         kind=row.kind,
         position=row.position,
         at=row.at,
-        value=payload_of(context, kind, row.value, entry, limit=LISTED),
+        value=payload_of(context, where, row.value, what, limit=LISTED),
         asked=()
         if found.sealed is not None
         else tuple(

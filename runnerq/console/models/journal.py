@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 
+from runnerq.client.aside import size_of
 from runnerq.client.history import Entry, entries_of
 from runnerq.console.models.context import Context
 from runnerq.console.models.filters import BadFields
@@ -19,7 +22,7 @@ class ReadJournal(msgspec.Struct, frozen=True, kw_only=True):
     """A generation of a journal: its rows as they are stored, and its entries.
 
     ``unreadable`` says by position why a value cannot be opened here; such an entry has none. ``sealed`` says why there
-    are no entries at all: what was asked for is sealed as well.
+    are no entries at all: what was asked for is sealed as well. ``size`` is about how many characters it has.
     """
 
     generation: int
@@ -29,6 +32,7 @@ class ReadJournal(msgspec.Struct, frozen=True, kw_only=True):
     attempts: tuple[Attempt, ...]
     unreadable: dict[str, str]
     sealed: str | None
+    size: int
 
 
 async def read_journal(context: Context, record: RunRecord, generation: int | None = None) -> ReadJournal:
@@ -39,11 +43,16 @@ async def read_journal(context: Context, record: RunRecord, generation: int | No
     journal = await context.client.storage.journal(record.id, wanted)
     if journal is None:  # deleted meanwhile
         journal = Journal(run_id=record.id, generation=wanted, rows=())
+    size = size_of(journal.rows)
+    return await context.aside(size, partial(_read, record, journal, size))
+
+
+def _read(record: RunRecord, journal: Journal, size: int) -> ReadJournal:
     values: dict[str, str] = {}
     opened: list[Row] = []
     sealed: str | None = None
     for row in journal.rows:
-        what = f"row {row.place} of generation {wanted}"
+        what = f"row {row.place} of generation {journal.generation}"
         lost = unreadable(row.asked, record.id, what)
         refused = unreadable(row.value, record.id, what)
         if refused is not None and row.kind == "reopened":
@@ -55,14 +64,24 @@ async def read_journal(context: Context, record: RunRecord, generation: int | No
         opened.append(row if refused is None else msgspec.structs.replace(row, value=None))
     readable = msgspec.structs.replace(journal, rows=tuple(opened))
     return ReadJournal(
-        generation=wanted,
-        present=wanted == record.generation,
+        generation=journal.generation,
+        present=journal.generation == record.generation,
         rows=journal.rows,
-        entries=() if sealed is not None else tuple(entries_of(readable, record.name)),
+        entries=() if sealed is not None else _entries(readable, record),
         attempts=journal.attempts,
         unreadable=values,
         sealed=sealed,
+        size=size,
     )
+
+
+def _entries(journal: Journal, record: RunRecord) -> tuple[Entry, ...]:
+    """The entries. What was asked for and had no answer when the run ended, as it was terminated, is closed with it."""
+    entries = entries_of(journal, record.name)
+    if record.ended_at is None or journal.generation != record.generation:
+        return tuple(entries)
+    closed = {"state": "closed", "answered_at": record.ended_at}
+    return tuple(msgspec.structs.replace(each, **closed) if each.state == "asked" else each for each in entries)
 
 
 def forkable(record: RunRecord, found: ReadJournal) -> frozenset[str]:

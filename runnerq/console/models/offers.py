@@ -80,6 +80,10 @@ def _reschedule(record: RunRecord) -> str | None:
     return ENDED if record.status.ended else "it has begun"
 
 
+def _send(record: RunRecord) -> str | None:
+    return "it is an activity, which takes no signals" if record.kind == "activity" else _open(record)
+
+
 def _fork(record: RunRecord) -> str | None:
     if record.kind == "activity":
         return "it is an activity, which has no history to begin from: start it anew"
@@ -97,7 +101,7 @@ def _always(_: RunRecord) -> str | None:
 
 
 _WHY_NOT: Mapping[str, Callable[[RunRecord], str | None]] = {
-    "send": _open,
+    "send": _send,
     "cancel": _cancel,
     "terminate": _open,
     "retry": _retry,

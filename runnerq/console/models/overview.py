@@ -12,7 +12,7 @@ import msgspec
 from runnerq.client.activity import Throughput
 from runnerq.console.models.context import Context, bounded
 from runnerq.console.models.filters import RunQuery
-from runnerq.console.models.fleet import Fleet, fleet, stats
+from runnerq.console.models.fleet import Fleet, fleet, silence_words, stats
 from runnerq.console.models.runs import Count, counted
 from runnerq.console.names import quoted
 from runnerq.persistence.records import RunFilter, Stats, Status
@@ -148,31 +148,49 @@ async def _tiles(context: Context, open_: Stats) -> tuple[Tile, ...]:
 def _alerts(open_: Stats, who: Fleet) -> Iterator[Alert]:
     blocked = sum(depth.count for depth in open_.depths if depth.status is Status.BLOCKED)
     if blocked:
-        text = f"{_runs(blocked)} blocked: the code does not do what is on record, or failed by a fault of its own"
+        text = f"{_runs(blocked)} blocked: each says why, and what lets it go on"
         yield Alert(level="error", text=text, page="blocked")
+    yield from _unserved(open_, who)
     paused = {queue.name: queue for queue in who.queues if queue.paused_at is not None}
-    waiting = Counter[tuple[str, int, str]]()
-    for depth in open_.depths:
-        if depth.status is Status.PENDING:
-            waiting[depth.name, depth.version, depth.queue] += depth.count
-    for (name, version, queue), count in waiting.most_common():
-        if queue not in paused and not any(who.serving(served, queue) for served in (name, f"{name}@{version}")):
-            what = f"{name}@{version}" if version else name
-            ready = _runs(count, capped=open_.capped)
-            text = f"{ready} ready, of {what} on queue {queue}, and no living worker serves that"
-            params = (("status", "pending"), ("workflow", name), ("queue", queue))
-            yield Alert(level="error", text=text, page="runs", params=params)
     for name, record in paused.items():
         text = f"Queue {name} is paused: {_runs(record.ready, capped=record.capped)} ready on it"
         yield Alert(level="warning", text=text, page=f"queues/{quoted(name)}")
     for worker in who.workers:
         where = f"{worker.host}, process {worker.pid}"
-        if not worker.alive and worker.left_at is None and worker.reaped_at is None:
-            text = f"A worker on {where} does not answer, and its runs are not taken from it yet"
+        silent = worker.silent_for(who.at)
+        if silent is not None:
+            text = f"A worker on {where} is silent for {silence_words(silent)}; its runs are not taken from it yet"
             yield Alert(level="error", text=text, page=f"workers/{worker.id}")
         elif worker.alive and worker.load.stuck:
             text = f"A worker on {where} has {worker.load.stuck:,} threads or tasks that do not come back"
             yield Alert(level="warning", text=text, page=f"workers/{worker.id}")
+
+
+def _unserved(open_: Stats, who: Fleet) -> Iterator[Alert]:
+    """What is ready and nobody takes up; and what is to go on later, where all who serve it are asked to stop."""
+    paused = {queue.name for queue in who.queues if queue.paused_at is not None}
+    ready, later = Counter[tuple[str, int, str]](), Counter[tuple[str, int, str]]()
+    for depth in open_.depths:
+        if depth.status is not Status.BLOCKED and depth.queue not in paused:
+            kind = ready if depth.status is Status.PENDING else later
+            kind[depth.name, depth.version, depth.queue] += depth.count
+    for status, (name, version, queue), count in (
+        *(("ready", of, count) for of, count in ready.most_common()),
+        *(("open", of, count) for of, count in later.most_common() if of not in ready),
+    ):
+        is_ready = status == "ready"
+        served = [name, f"{name}@{version}"]
+        stopping = any(who.stopping(queue, each) for each in served)
+        if any(who.serving(each, queue) for each in served) or not (is_ready or stopping):
+            continue
+        what = served[1] if version else name
+        why = "every worker that serves that is asked to stop" if stopping else "no living worker serves that"
+        yield Alert(
+            level="error" if is_ready else "warning",
+            text=f"{_runs(count, capped=open_.capped)} {status}, of {what} on queue {queue}, and {why}",
+            page="runs",
+            params=(*((("status", "pending"),) if is_ready else ()), ("workflow", name), ("queue", queue)),
+        )
 
 
 async def _skew(context: Context) -> tuple[Alert, ...]:

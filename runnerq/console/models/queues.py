@@ -10,7 +10,7 @@ import msgspec
 
 from runnerq.client.audit import AuditEntry
 from runnerq.console.models.context import Context, bounded
-from runnerq.console.models.fleet import fleet, stats
+from runnerq.console.models.fleet import Fleet, fleet, stats, stopping_words
 from runnerq.persistence.records import QueueRecord, Status
 from runnerq.workflow.declare import check_name
 
@@ -19,7 +19,8 @@ LOOKED_AT = 100
 
 class QueueView(msgspec.Struct, frozen=True, kw_only=True):
     """A queue. ``oldest_ready`` is how many seconds its longest waiting run has waited, ``obstacle`` what keeps it from
-    being worked on: it is paused, or nobody serves it. ``paused_by`` and ``reason`` are what the audit has.
+    being worked on: it is paused, or nobody serves it. A worker that is asked to stop is none of its ``workers``.
+    ``paused_by`` and ``reason`` are what the audit has.
 
     ``capped``, of all queues or of none, says that more is ready, delayed or waiting than was counted: on this queue,
     or on one that is not listed.
@@ -41,7 +42,7 @@ class QueueView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueType(msgspec.Struct, frozen=True, kw_only=True):
-    """What of one type is open on a queue, by status; ``workers`` is how many living ones serve it there."""
+    """What of one type is open on a queue, by status; ``workers`` is how many take it up there."""
 
     workflow: str
     version: int
@@ -60,9 +61,9 @@ class QueueDetail(msgspec.Struct, frozen=True, kw_only=True):
 @bounded
 async def queues(context: Context) -> tuple[QueueView, ...]:
     """Those that have open runs, a living worker or a pause, by name."""
-    found = (await fleet(context)).queues
-    now, pauses = await context.now(), await _pauses(context, found)
-    return tuple(_view(each, now, pauses) for each in found)
+    who = await fleet(context)
+    now, pauses = await context.now(), await _pauses(context, who.queues)
+    return tuple(_view(who, each, now, pauses) for each in who.queues)
 
 
 @bounded
@@ -86,13 +87,13 @@ async def queue(context: Context, name: str) -> QueueDetail:
         for (workflow, version), of in sorted(counts.items())
     )
     return QueueDetail(
-        queue=_view(found, await context.now(), await _pauses(context, [found])),
+        queue=_view(who, found, await context.now(), await _pauses(context, [found])),
         types=types,
-        worker_ids=tuple(str(worker.id) for worker in who.workers if worker.alive and name in worker.queues),
+        worker_ids=tuple(str(worker.id) for worker in who.working_on(name)),
     )
 
 
-def _view(record: QueueRecord, now: datetime, pauses: Mapping[str, AuditEntry]) -> QueueView:
+def _view(who: Fleet, record: QueueRecord, now: datetime, pauses: Mapping[str, AuditEntry]) -> QueueView:
     pause = pauses.get(record.name) if record.paused_at is not None else None
     oldest = record.oldest_ready_at
     return QueueView(
@@ -106,16 +107,19 @@ def _view(record: QueueRecord, now: datetime, pauses: Mapping[str, AuditEntry]) 
         waiting=record.waiting,
         blocked=record.blocked,
         oldest_ready=None if oldest is None else max(0.0, (now - oldest).total_seconds()),
-        workers=record.workers,
+        workers=len(who.working_on(record.name)),
         capped=record.capped,
-        obstacle=_obstacle(record),
+        obstacle=_obstacle(who, record),
     )
 
 
-def _obstacle(record: QueueRecord) -> str | None:
+def _obstacle(who: Fleet, record: QueueRecord) -> str | None:
     if record.paused_at is not None:
         return "it is paused"
-    return None if record.workers else "no living worker works on it"
+    if who.working_on(record.name):
+        return None
+    stopping = who.stopping(record.name)
+    return stopping_words(len(stopping), "it") if stopping else "no living worker works on it"
 
 
 async def _pauses(context: Context, found: Sequence[QueueRecord]) -> dict[str, AuditEntry]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from runnerq.client.history import Entry
 from runnerq.console.models.context import Context
 from runnerq.console.models.redaction import Spot, SpotKind
 from runnerq.errors import RunNotFound
@@ -39,6 +40,25 @@ async def link_to(context: Context, run_id: str) -> Link:
     return Link(id=run_id, workflow=record.name, status=record.status)
 
 
-def spot(kind: SpotKind, record: RunRecord) -> Spot:
-    """Where a payload of this run stands."""
-    return Spot(kind, record.id, record.name)
+def spot(kind: SpotKind, record: RunRecord, name: str = "") -> Spot:
+    """Where a payload of this run stands; ``name`` is the channel, step or child that it is of."""
+    return Spot(kind, record.id, record.name, name=name)
+
+
+def value_spot(record: RunRecord, entry: Entry) -> Spot:
+    """Where the value of an entry stands."""
+    return spot(kind_of_value(entry.kind), record, _name(entry))
+
+
+def error_spot(record: RunRecord, entry: Entry) -> Spot:
+    """Where the error of an entry stands."""
+    return spot("error", record, _name(entry))
+
+
+def kind_of_value(asked: str) -> SpotKind:
+    """What the answer to such a command is: what a signal brought is a signal wherever it is shown."""
+    return "signal" if asked == "signal" else "journal"
+
+
+def _name(entry: Entry) -> str:
+    return "" if entry.kind == "started" else entry.name

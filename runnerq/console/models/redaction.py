@@ -42,6 +42,11 @@ _QUOTED = re.compile(r"""b?(?P<quote>\\{0,3}["'])(?:(?!(?P=quote))(?:\\.|[^\\]))
 _BARE = re.compile(r"""[^\s"',;&)}\]]++""")
 _LINE = re.compile(r"[^\n]++")
 _IN_PAIR = re.compile(r"""[(\[]b?["']\Z""")
+# As a command has it, also as a list of its parts: --password x, ['--password', 'x'].
+_OPTION = re.compile(
+    r"""(?<![\w-])(?P<before>--?(?P<name>[A-Za-z][\w-]*+)(?:[ \t]++|["'],\s*+["']))(?![-"'])[^\s"']++"""
+)
+_ELEMENT = re.compile(r"(?P<before><(?P<name>[\w:.-]++)[^<>]*+>)[^<]++(?=</)")
 # Of a header of these names all of the line is the value: "Token abc", "theme=dark; session=abc".
 _HEADER = re.compile(r"(?:authorization|cookie)s?$")
 # How a name ends that a value follows on; a word of those that prose has as well.
@@ -65,17 +70,21 @@ _PRIVATE_KEY = re.compile(
 class Spot(msgspec.Struct, frozen=True):
     """Where a value stands. ``path`` is the place inside the payload: ``("args", 0, "card")``.
 
-    ``run_id`` is ``""`` where no run has the value yet, as the arguments of a schedule.
+    ``name`` is the channel of a signal, and the step or child that a value of a journal, an error or a heartbeat is of;
+    ``""`` for what is the run's own. What a signal brought is a ``signal`` wherever it is shown. ``run_id`` is ``""``
+    where no run has the value yet, as the arguments of a schedule.
     """
 
     kind: SpotKind
     run_id: str
     workflow: str
     path: tuple[str | int, ...] = ()
+    name: str = ""
 
 
 Redactor: TypeAlias = Callable[[Spot, Any], Any]
-"""Given a payload as JSON builtins, the same or another to be shown. It MUST not change what it is given."""
+"""Given a payload as JSON builtins, the same or another to be shown. It MUST not change what it is given, and may be
+called in another thread: a long run is shown in one."""
 
 
 def mask(spot: Spot, value: Any) -> Any:
@@ -131,6 +140,7 @@ def _as_empty(value: dict[str, Any] | list[Any] | tuple[Any, ...]) -> dict[str, 
 
 def _in_text(text: str) -> str:
     text = _SCHEME.sub(_behind, _in_any(text))
+    text = _ELEMENT.sub(_of_telling, _OPTION.sub(_of_telling, text))
     parts, told, at = [], 0, 0
     while (named := _NAMED.search(text, at)) is not None:
         at = named.end()
@@ -168,11 +178,11 @@ def _is_prose(name: str, value: str) -> bool:
 def _in_any(text: str) -> str:
     """The text without what is a secret in any payload: passwords and tokens in URLs, and private keys."""
     if "://" in text:
-        text = _IN_QUERY.sub(_of_query, _IN_URL.sub(_behind, text))
+        text = _IN_QUERY.sub(_of_telling, _IN_URL.sub(_behind, text))
     return _PRIVATE_KEY.sub(MASK, text) if "PRIVATE KEY" in text else text
 
 
-def _of_query(found: re.Match[str]) -> str:
+def _of_telling(found: re.Match[str]) -> str:
     return _behind(found) if telling(found["name"]) else found[0]
 
 

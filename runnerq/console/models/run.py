@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 
 import msgspec
@@ -11,7 +12,7 @@ from runnerq.client.info import info_of, waits_for
 from runnerq.client.readable import block_of
 from runnerq.console.models.context import Context, bounded
 from runnerq.console.models.filters import BadFields
-from runnerq.console.models.fleet import fleet, obstacle
+from runnerq.console.models.fleet import HeldBy, fleet, obstacle
 from runnerq.console.models.history import entry_payload
 from runnerq.console.models.offers import Offer, offers
 from runnerq.console.models.payloads import ErrorView, Payload, error_of, payload_of, shown_text
@@ -19,11 +20,18 @@ from runnerq.console.models.records import Link, link_to, record_of, spot
 from runnerq.console.models.redaction import Spot
 from runnerq.console.models.runs import RunRow, counted, row_of
 from runnerq.console.models.signals import unread_of
+from runnerq.console.models.taking import takes_of
 from runnerq.persistence.records import BlockRecord, Limit, RunFilter, RunRecord, Status
+from runnerq.workflow.recorder import differ_in_arguments_alone
 
 OPEN = tuple(status for status in Status if not status.ended)
 MOST_CHILDREN = 20
 """Children that the panel of a waiting run names."""
+_OTHERS = " with other arguments"
+# What a digest is of can be found out by trying, where there are not many things that it can be: a card, a PIN. The
+# build of a patch stands at the same place.
+_DIGEST = re.compile(r"\A((?!patch ).*) \([\w-]{0,12}\)\Z", re.DOTALL)
+_DIGESTS = re.compile(r" \(recorded digest [\w-]*, now [\w-]*\)")  # as databases have it that are older
 
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,7 +39,8 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
 
     ``stack`` is where its code stands, a line a frame, the innermost last; ``line`` is that one. ``channels`` are those
     that it takes a signal from, ``children`` the first of those it waits for, of ``children_count``.
-    ``obstacle`` says why a run that is ready is not taken up: no worker, a pause, a limit, all slots taken.
+    ``obstacle`` says why a run that is ready is not taken up: no worker, a pause, a limit, all slots taken. ``held_by``
+    names which of these.
     """
 
     what: str
@@ -43,11 +52,13 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     children: tuple[Link, ...] = ()
     children_count: int = 0
     obstacle: str | None = None
+    held_by: HeldBy | None = None
 
 
 class BlockView(msgspec.Struct, frozen=True, kw_only=True):
     """Why a run is blocked: what is ``recorded`` at the position, and what the code of ``builds`` ``asked`` for
-    instead. ``retry_at`` is when it is tried again by itself: None, it is not."""
+    instead. ``arguments_differ``: that is the same with other arguments, which a retry may accept. ``retry_at`` is when
+    it is tried again by itself: None, it is not."""
 
     at: datetime
     message: str
@@ -55,16 +66,23 @@ class BlockView(msgspec.Struct, frozen=True, kw_only=True):
     position: str | None
     recorded: str | None
     asked: str | None
+    arguments_differ: bool
     line: str | None
     traceback: str | None
     retry_at: datetime | None
+
+    @property
+    def other_arguments(self) -> bool:
+        """Whether what is asked for differs in its arguments, and in nothing else."""
+        return self.recorded is not None and self.asked == f"{self.recorded}{_OTHERS}"
 
 
 class RunDetail(msgspec.Struct, frozen=True, kw_only=True):
     """A run in full. ``generations`` counts those that it has had, ``now`` is database time.
 
-    ``forked_from`` is the run that it is a fork of, ``forked_at`` the entry of that. ``arguments`` are its input as it
-    was started. ``command`` shows it on the command line.
+    ``forked_from`` is the run that it is a fork of, ``forked_at`` the entry of that. ``expects`` says in words what the
+    signals take that its code is known to wait for. ``command`` shows it on the command line of whoever
+    has this database as theirs: it is without ``--dsn`` and ``--schema``.
     """
 
     run: RunRow
@@ -81,6 +99,7 @@ class RunDetail(msgspec.Struct, frozen=True, kw_only=True):
     forked_from: Link | None
     forked_at: str | None
     waiting: Waiting | None
+    expects: tuple[tuple[str, str], ...]
     block: BlockView | None
     input: Payload | None
     result: Payload | None
@@ -89,6 +108,12 @@ class RunDetail(msgspec.Struct, frozen=True, kw_only=True):
     unread: int
     actions: tuple[Offer, ...]
     command: str
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """The signals that it waits for, and those that its code is known to wait for."""
+        awaited = () if self.waiting is None else self.waiting.channels
+        return tuple(dict.fromkeys((*awaited, *(channel for channel, _ in self.expects))))
 
     def action(self, name: str) -> Offer | None:
         """What there is to say of this action; None where it does not apply to such a run at all."""
@@ -118,6 +143,7 @@ async def run_detail(context: Context, run_id: str) -> RunDetail:
         forked_from=None if origin is None else await link_to(context, origin[0]),
         forked_at=None if origin is None else origin[1],
         waiting=await _waiting(context, record, block),
+        expects=await _expects(context, record),
         block=block,
         input=payload_of(context, spot("input", record), record.input, "the input"),
         result=payload_of(context, spot("result", record), record.result, "the result"),
@@ -159,6 +185,11 @@ async def whole_payload(context: Context, run_id: str, which: str, *, entry: int
     return found
 
 
+async def _expects(context: Context, record: RunRecord) -> tuple[tuple[str, str], ...]:
+    takes = None if record.status.ended else await takes_of(context, record)
+    return () if takes is None else takes.in_words()
+
+
 async def _block(context: Context, record: RunRecord) -> BlockView | None:
     if record.status is not Status.BLOCKED:
         return None
@@ -167,22 +198,31 @@ async def _block(context: Context, record: RunRecord) -> BlockView | None:
 
 
 def block_view(context: Context, where: Spot, block: BlockRecord) -> BlockView:
-    """Why a run is blocked, with what its texts quote redacted."""
+    """Why a run is blocked, with what its texts quote redacted, and without digests of arguments."""
 
     def told(name: str, text: str | None) -> str | None:
         return None if text is None else shown_text(context, where, name, text)
 
+    asked = _without_digest(block.asked)
+    arguments_differ = differ_in_arguments_alone(block.recorded, block.asked)
+    if asked is not None and arguments_differ:
+        asked += _OTHERS
     return BlockView(
         at=block.at,
-        message=told("message", block.message) or "",
+        message=told("message", _DIGESTS.sub("", block.message)) or "",
         builds=block.builds,
         position=block.position,
-        recorded=told("recorded", block.recorded),
-        asked=told("asked", block.asked),
+        recorded=told("recorded", _without_digest(block.recorded)),
+        asked=told("asked", asked),
+        arguments_differ=arguments_differ,
         line=block.line,
         traceback=told("traceback", block.traceback),
         retry_at=block.retry_at,
     )
+
+
+def _without_digest(described: str | None) -> str | None:
+    return None if described is None else _DIGEST.sub(r"\1", described)
 
 
 async def _waiting(context: Context, record: RunRecord, block: BlockView | None) -> Waiting | None:
@@ -194,7 +234,10 @@ async def _waiting(context: Context, record: RunRecord, block: BlockView | None)
             since = max(record.created_at, record.due_at or record.created_at)
             # Shorter than in a list: the obstacle says the rest.
             what = f"a worker on queue {record.queue!r}"
-            return Waiting(what=what, since=since, until=None, obstacle=obstacle(await fleet(context), record))
+            found = obstacle(await fleet(context), record)
+            if found is None:
+                return Waiting(what=what, since=since, until=None)
+            return Waiting(what=what, since=since, until=None, obstacle=found.text, held_by=found.held_by)
         case Status.BLOCKED:
             retry_at = None if block is None else block.retry_at
             return Waiting(what=what, since=None if block is None else block.at, until=retry_at)

@@ -9,10 +9,12 @@ from uuid import UUID
 import msgspec
 
 from runnerq.client.info import waits_for
+from runnerq.client.readable import block_of
 from runnerq.console.models.context import Context, bounded
 from runnerq.console.models.filters import BadFields, RunQuery
+from runnerq.console.models.fleet import fleet, obstacle
 from runnerq.console.models.paging import Place
-from runnerq.console.models.payloads import error_line
+from runnerq.console.models.payloads import error_line, shown_text
 from runnerq.console.models.redaction import Spot, telling
 from runnerq.persistence.records import LOOK, Kind, Priority, RunFilter, RunRecord, Status
 from runnerq.serialization.failures import read
@@ -28,7 +30,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class RunRow(msgspec.Struct, frozen=True, kw_only=True):
     """A run on one line. ``duration`` is seconds from its start to its end, or to now while it goes on (None before).
     ``attempts`` is known of an activity that has used them up. ``error_line`` is redacted; ``waiting_for`` is words
-    without a time: that is ``due_at``."""
+    without a time: that is ``due_at``. In a list they say as well why it is not taken up, and why it is blocked."""
 
     id: str
     kind: Kind
@@ -152,12 +154,35 @@ async def page_of(context: Context, query: RunQuery, where: RunFilter, place: Pl
     behind = None if edge is None else Place("after" if back else "before", edge)
     ahead, before = (behind, onward) if back else (onward, behind)
     return RunsPage(
-        rows=tuple(row_of(context, record, now) for record in records),
+        rows=tuple([await row_with_reason(context, record, now) for record in records]),
         next=None if ahead is None else context.cursors.sign(query.listing, ahead),
         previous=None if before is None else context.cursors.sign(query.listing, before),
         searched_to=_made_at(found.next) if found.next is not None and len(found.runs) < query.limit else None,
         now=now,
     )
+
+
+async def row_with_reason(context: Context, record: RunRecord, now: datetime) -> RunRow:
+    """The record on one line, which says why it is not taken up where that is known, and why it is blocked."""
+    row, reason = row_of(context, record, now), await _reason(context, record)
+    return row if reason is None else msgspec.structs.replace(row, waiting_for=reason)
+
+
+async def _reason(context: Context, record: RunRecord) -> str | None:
+    match record.status:
+        case Status.PENDING:
+            found = obstacle(await fleet(context), record)
+            return f"a worker on queue {record.queue!r}" if found is None else found.text
+        case Status.BLOCKED:
+            block = await block_of(context.client.storage, record.id)
+            return None if block is None else _first_line(context, record, block.message)
+        case _:
+            return None
+
+
+def _first_line(context: Context, record: RunRecord, message: str) -> str:
+    told = shown_text(context, Spot("error", record.id, record.name), "message", message)
+    return told.strip().partition("\n")[0]
 
 
 def row_of(context: Context, record: RunRecord, now: datetime) -> RunRow:

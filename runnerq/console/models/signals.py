@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 
 import msgspec
 
@@ -11,7 +13,7 @@ from runnerq.console.models.context import Context, bounded
 from runnerq.console.models.history import LISTED
 from runnerq.console.models.journal import ReadJournal, read_journal
 from runnerq.console.models.payloads import ErrorView, Payload, failure_view, payload_of, shown_of
-from runnerq.console.models.records import record_of, spot
+from runnerq.console.models.records import error_spot, record_of, spot, value_spot
 from runnerq.persistence.records import Mail, RunRecord
 from runnerq.workflow.journal import Asked, Row, asks_of
 
@@ -67,10 +69,14 @@ async def signals(context: Context, run_id: str) -> SignalsView:
     """The run's signals. Raises RunNotFound."""
     record = await record_of(context, run_id)
     found = await read_journal(context, record)
+    unread = await unread_of(context, record)
+    return await context.aside(found.size, partial(_view, context, record, found, unread))
+
+
+def _view(context: Context, record: RunRecord, found: ReadJournal, unread: Sequence[Unread]) -> SignalsView:
     waits = [(number, entry) for number, entry in enumerate(found.entries, 1) if entry.kind == "signal"]
     deadlines = {each.position: each.deadline for row in found.rows for each in _asks(found, row)}
     ended = [(number, entry) for number, entry in waits if entry.answered_at is not None and entry.state != "closed"]
-    unread = await unread_of(context, record)
     return SignalsView(
         run_id=record.id,
         open=not record.status.ended,
@@ -104,13 +110,13 @@ async def unread_of(context: Context, record: RunRecord, *, limit: int | None = 
 
 def _unread(context: Context, record: RunRecord, mail: Mail, limit: int | None) -> Unread:
     what = f"signal {mail.channel!r} (number {mail.number})"
-    value = payload_of(context, spot("signal", record), mail.value, what, limit=limit)
+    value = payload_of(context, spot("signal", record, mail.channel), mail.value, what, limit=limit)
     return Unread(number=mail.number, channel=mail.channel, at=mail.at, value=value)
 
 
 def _taken(context: Context, record: RunRecord, found: ReadJournal, number: int, entry: Entry) -> Taken:
     sealed = found.unreadable.get(entry.position)
-    shown = None if entry.error is not None else shown_of(context, spot("signal", record), entry.value, limit=LISTED)
+    shown = None if entry.error is not None else shown_of(context, value_spot(record, entry), entry.value, limit=LISTED)
     return Taken(
         number=number,
         channel=entry.name,
@@ -118,5 +124,5 @@ def _taken(context: Context, record: RunRecord, found: ReadJournal, number: int,
         asked_at=entry.asked_at,
         at=entry.answered_at or entry.asked_at,
         value=shown if sealed is None else Payload(text="", sealed=sealed),
-        error=None if entry.error is None else failure_view(context, spot("error", record), entry.error),
+        error=None if entry.error is None else failure_view(context, error_spot(record, entry), entry.error),
     )

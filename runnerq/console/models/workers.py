@@ -11,12 +11,17 @@ from runnerq.console.models.context import Context, bounded
 from runnerq.errors import RunnerQError
 from runnerq.persistence.records import WorkerRecord
 
-WorkerState: TypeAlias = Literal["alive", "left", "gone"]
+WorkerState: TypeAlias = Literal["alive", "silent", "left", "gone"]
 
 
 class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
     """A worker. ``id`` is text, since it has more digits than a browser's numbers. ``beat_age`` is seconds since its
-    last beat. ``left``: it signed off; ``gone``: it did not, and its runs were taken from it."""
+    last beat. ``silent``: it has missed several beats, and its runs were not taken from it yet; ``left``: it signed
+    off; ``gone``: it did not, and its runs were taken from it.
+
+    ``library`` is the version of runnerq that it runs, ``clock_off`` how many seconds its machine's clock was ahead of
+    the database's at that beat, ``drain_at`` when somebody asked it to stop in order.
+    """
 
     id: str
     host: str
@@ -30,6 +35,9 @@ class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
     running: int
     stuck: int
     late: int
+    library: str | None
+    clock_off: float | None
+    drain_at: datetime | None
     lease: float
     registered_at: datetime
     beat_at: datetime
@@ -64,13 +72,21 @@ async def worker(context: Context, worker_id: str) -> WorkerView:
     return _view(found, await context.now())
 
 
+def _state(record: WorkerRecord) -> WorkerState:
+    if record.alive:
+        return "alive"
+    if record.reaped_at is None:
+        return "silent"
+    return "left" if record.left_at is not None else "gone"
+
+
 def _view(record: WorkerRecord, now: datetime) -> WorkerView:
     return WorkerView(
         id=str(record.id),
         host=record.host,
         pid=record.pid,
         build=record.build,
-        state="alive" if record.alive else "left" if record.left_at is not None else "gone",
+        state=_state(record),
         queues=record.queues,
         serves=record.served,
         slots=record.slots,
@@ -78,6 +94,9 @@ def _view(record: WorkerRecord, now: datetime) -> WorkerView:
         running=record.load.running,
         stuck=record.load.stuck,
         late=record.load.late,
+        library=record.library,
+        clock_off=record.clock_off,
+        drain_at=record.drain_at,
         lease=record.lease,
         registered_at=record.registered_at,
         beat_at=record.beat_at,

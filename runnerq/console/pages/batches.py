@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from litestar import Response
 
 from runnerq.console.actions.batches import BatchRequest, Selection, preview, start_batch, stop_batch
 from runnerq.console.models.filters import BadFields, RunQuery, parse_query
-from runnerq.console.pages.forms import NOT_OURS, bulk_verbs, pairs, reason_of
+from runnerq.console.pages.forms import NOT_OURS, Texts, bulk_verbs, pairs, reason_of, texts
 from runnerq.console.table import ACTIONS, ActionSpec
 from runnerq.console.web.context import Form, Here
 from runnerq.console.web.guards import action, view
@@ -14,6 +16,8 @@ from runnerq.console.web.rendering import checked_target, done, go, page
 
 FIRST = "cancel"
 """What is asked about where nothing was chosen yet."""
+MANY = 100
+"""Of more runs than this the number is typed before something is done that nothing brings back."""
 
 
 @view("/batches")
@@ -40,10 +44,13 @@ async def runs_bulk(here: Here) -> Response[str]:
 
 @action("bulk", "/batches")
 async def batch_start(here: Here) -> Response[str]:
-    """Begin."""
+    """Begin. What was not said for sure is asked again."""
     form = await here.form()
+    spec = _spec(form)
+    if wrong := _unsaid(spec, form):
+        return await _asked(here, form, tuple(form.all("id")), wrong)
     request = BatchRequest(
-        action=_spec(form).name,
+        action=spec.name,
         selection=_selection(form, tuple(form.all("id"))),
         priority=form.get("priority") or None,
     )
@@ -64,7 +71,18 @@ async def batch_stop(here: Here, batch_id: str) -> Response[str]:
     return done(here, f"stopped after {stopped.done:,} of {stopped.total:,} runs", to=here.url(f"/batches/{batch_id}"))
 
 
-async def _asked(here: Here, form: Form, ids: tuple[str, ...]) -> Response[str]:
+def _unsaid(spec: ActionSpec, form: Form) -> dict[str, str]:
+    """What is missing in the form, by field: the reason for what is dangerous, and the number where it asks for it."""
+    wrong = {}
+    if spec.danger and reason_of(form) is None:
+        wrong["reason"] = "say why: it is kept in the audit of each run"
+    number = form.get("number")
+    if number and form.get("typed").replace(",", "").rstrip("+") != number:
+        wrong["typed"] = f"type {number} to say that so many are meant"
+    return wrong
+
+
+async def _asked(here: Here, form: Form, ids: tuple[str, ...], wrong: Mapping[str, str] | None = None) -> Response[str]:
     spec = _spec(form)
     selection = _selection(form, ids)
     # What a dry run looks at needs no priority; the form that follows asks for it.
@@ -72,15 +90,21 @@ async def _asked(here: Here, form: Form, ids: tuple[str, ...]) -> Response[str]:
         action=spec.name, selection=selection, priority="normal" if spec.name == "priority" else None
     )
     query = selection.query or RunQuery()
+    found = await preview(here.context, request)
     return page(
         here,
         "batch_new.html",
+        status_code=422 if wrong else 200,
+        wrong=Texts(wrong or {}),
+        given=texts(form),
+        # Of what nothing brings back: of all that there is, and of many, the number is typed.
+        asks_number=spec.final and (found.count.n > MANY or not (ids or query.chips())),
         spec=spec,
         verbs=bulk_verbs(here),
         ids=ids,
         params=query.to_params(),
         chips=query.chips(),
-        preview=await preview(here.context, request),
+        preview=found,
         back_to=checked_target(here, form.get("back")) if ids else here.url("/runs", query.to_params()),
     )
 
@@ -88,7 +112,7 @@ async def _asked(here: Here, form: Form, ids: tuple[str, ...]) -> Response[str]:
 def _selection(form: Form, ids: tuple[str, ...]) -> Selection:
     if ids:
         return Selection(ids=ids)
-    given = pairs(form, without=(*NOT_OURS, "priority", "cursor"))
+    given = pairs(form, without=(*NOT_OURS, "priority", "cursor", "number", "typed"))
     return Selection(query=parse_query(given))
 
 

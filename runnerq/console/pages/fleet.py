@@ -8,7 +8,7 @@ from runnerq.console.actions import fleet
 from runnerq.console.models.filters import BadFields
 from runnerq.console.models.limits import limits
 from runnerq.console.models.queues import queue, queues
-from runnerq.console.models.types import type_, types
+from runnerq.console.models.types import FEW, type_, types
 from runnerq.console.models.workers import worker, workers
 from runnerq.console.names import unquoted
 from runnerq.console.pages.forms import Reader, reason_of
@@ -61,6 +61,17 @@ async def worker_page(here: Here, worker_id: str) -> Response[str]:
     return page(here, "worker.html", worker=await worker(here.context, worker_id))
 
 
+@action("worker.write", "/workers")
+async def worker_act(here: Here) -> Response[str]:
+    """Have one stop in order."""
+    form = await here.form()
+    verb = form.get("verb")
+    if verb != "drain":
+        raise BadFields({"verb": f"{verb[:40]!r} is nothing that is done to a worker"})
+    told = await fleet.drain_worker(here.context, form.exactly("worker"), reason=reason_of(form))
+    return done(here, told.message, to=form.get("back"), tone="ok" if told.changed else "warn")
+
+
 @view("/types")
 async def types_page(here: Here) -> Response[str]:
     """What workers have registered, and what open runs are of."""
@@ -72,7 +83,7 @@ async def type_page(here: Here, name: str) -> Response[str]:
     """One, with its last day."""
     found = await type_(here.context, unquoted(name))
     ended, took = charts(here, found.day)
-    return page(here, "type.html", view=found, ended=ended, took=took)
+    return page(here, "type.html", few=FEW, view=found, ended=ended, took=took)
 
 
 @view("/limits")
@@ -111,6 +122,7 @@ HANDLERS = [
     queue_act,
     workers_page,
     worker_page,
+    worker_act,
     types_page,
     type_page,
     limits_page,

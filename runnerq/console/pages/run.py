@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -127,7 +128,10 @@ async def run_history(here: Here, run_id: str) -> Response[str]:
         values["export"] = await _export_shown(here, run_id)
     # The beginning of a long history does not change, and all of it as JSON is long.
     live = detail.run.ended_at is None and values["query"].view != "json"
-    return run_page(here, "run_history.html", detail, live=live, entries=values["found"].total, **values)
+    total = values["found"].total
+    return await here.context.in_thread(
+        partial(run_page, here, "run_history.html", detail, live=live, entries=total, **values)
+    )
 
 
 @view("/runs/{run_id:str}/tree")
@@ -207,7 +211,8 @@ async def run_export(here: Here, run_id: str) -> Response[bytes]:
     """The run as a file."""
     found = await exported(here.context, run_id)
     headers = {"Content-Disposition": f'attachment; filename="run-{found["run_id"]}.json"'}
-    return Response(msgspec.json.encode(found), media_type="application/json", headers=headers)
+    text = await here.context.in_thread(partial(msgspec.json.encode, found))
+    return Response(text, media_type="application/json", headers=headers)
 
 
 def payload_values(
@@ -240,7 +245,12 @@ async def _export_shown(here: Here, run_id: str) -> Payload:
         return Payload(text="", sealed=str(error))
     # It is redacted already. Only what is shown is indented: all of it may be hundreds of times as long.
     seeing = msgspec.structs.replace(here.context, redact=show_all)
-    return shown_of(seeing, Spot("journal", run_id, found["workflow"]), msgspec.to_builtins(found))
+    where = Spot("journal", run_id, found["workflow"])
+
+    def shown() -> Payload:
+        return shown_of(seeing, where, msgspec.to_builtins(found))
+
+    return await seeing.in_thread(shown)
 
 
 HANDLERS = [

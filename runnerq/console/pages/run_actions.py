@@ -33,7 +33,7 @@ async def told(here: Here, run_id: str, form: Form, work: Awaitable[Done]) -> Re
     except (WrongState, RunFinished) as refused:
         return done(here, str(refused), to=here.url(f"/runs/{run_id}"), tone="fail")
     back = form.get("back") or here.url(f"/runs/{run_id}")
-    return done(here, came.message, to=back, tone="ok" if came.changed else "warn")
+    return done(here, came.told, to=back, tone="ok" if came.changed and came.warning is None else "warn")
 
 
 @action("signal", "/runs/{run_id:str}/send")
@@ -43,7 +43,8 @@ async def run_send(here: Here, run_id: str) -> Response[str]:
     try:
         channel = needed("channel", form.get("channel"))
         value = json_of("value", form.get("value"))
-        return await told(here, run_id, form, verbs.send(here.context, run_id, channel, value))
+        sending = verbs.send(here.context, run_id, channel, value, unchecked="unchecked" in form)
+        return await told(here, run_id, form, sending)
     except BadFields as bad:
         on_signals = form.get("back").partition("?")[0].endswith("/signals")
         # There is no page where the form was sent to: what this one links to as itself is where the form was.
@@ -92,10 +93,7 @@ async def run_run_now(here: Here, run_id: str) -> Response[str]:
 async def run_reschedule(here: Here, run_id: str) -> Response[str]:
     """Have it become due at another time."""
     form = await here.form()
-    try:
-        at = moment_of("at", needed("at", form.get("at")), await here.context.now(), here.tz)
-    except BadFields as bad:
-        return done(here, str(bad), to=form.get("back"), tone="fail")
+    at = moment_of("at", needed("at", form.get("at")), await here.context.now(), here.tz)
     return await told(here, run_id, form, verbs.reschedule(here.context, run_id, at, reason=reason_of(form)))
 
 

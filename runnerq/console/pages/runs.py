@@ -4,30 +4,44 @@ from __future__ import annotations
 
 import csv
 import re
+from datetime import UTC, datetime
 from io import StringIO
 
 import msgspec
 from litestar import Response
 
-from runnerq.console.models.filters import BadFields, Chip, RunQuery, parse_leniently, parse_query
+from runnerq.console.models.filters import BadFields, RunQuery, parse_leniently, parse_query
 from runnerq.console.models.paging import BadCursor
-from runnerq.console.models.runs import Count, RunRow, count, list_runs
+from runnerq.console.models.runs import Count, RunRow, RunsPage, count, list_runs
 from runnerq.console.pages.exporting import Export, attachment, gathered
 from runnerq.console.pages.forms import Texts, bulk_verbs, pairs, texts
 from runnerq.console.web.context import Here
 from runnerq.console.web.guards import view
 from runnerq.console.web.rendering import go, page
 from runnerq.errors import ReadTimeout
+from runnerq.ids import check_run_id
 from runnerq.persistence.records import Status
 
 MORE = ("error", "meta", "since", "until", "ended_since", "ended_until", "version", "parent", "root", "roots")
 """Conditions that the list shows only when asked to, or when one of them is set."""
+FIELDS = ("q", "workflow", "queue", "sort", "limit", *MORE)
+"""What the form has fields for, beside the row of statuses."""
 KEPT = ("fingerprint",)
 """Conditions that no field of the form is for, kept while others are changed."""
+NOTHING = RunsPage(rows=(), next=None, previous=None, searched_to=None, now=datetime.min.replace(tzinfo=UTC))
+"""What is listed where it is not clear which runs are meant."""
 
 
 _FORMULA = re.compile(r"[\t\r]|[\s\0\ufeff]*[=+\-@\uff1d\uff0b\uff0d\uff20]")
 """How it begins what a spreadsheet computes, also behind blanks and in full width."""
+
+
+class Condition(msgspec.Struct, frozen=True):
+    """What a list is narrowed to, or was meant to be: its name and value, and the parameters without it."""
+
+    name: str
+    value: str
+    rest: list[tuple[str, str]]
 
 
 class StatusChoice(msgspec.Struct, frozen=True):
@@ -40,17 +54,19 @@ class StatusChoice(msgspec.Struct, frozen=True):
 
 @view("/runs")
 async def runs_page(here: Here) -> Response[str]:
-    """A page of the runs that fit."""
+    """A page of the runs that fit; a whole id leads to its run. Nothing is listed while a condition cannot be read:
+    without it the list would be a wider one, and so would be what is done to all of it."""
+    if (run_id := await _found_by_id(here)) is not None:
+        return go(here, here.url(f"/runs/{run_id}"))
     query, wrong = parse_leniently(pairs(here.query))
     if not wrong and any("" in values for values in here.query.fields.values()):
         # A form sends its empty fields too: the address that is kept and shared is without them.
         return go(here, here.url("/runs", query.to_params()))
     try:
-        found = await list_runs(here.context, query)
+        found = None if wrong else await list_runs(here.context, query)
     except BadFields as error:
-        wrong |= error.errors
+        found, wrong = None, error.errors
         query = parse_leniently(pairs(here.query, without=wrong))[0]
-        found = await list_runs(here.context, query)
     except BadCursor:
         if not here.is_fragment:
             raise
@@ -58,6 +74,8 @@ async def runs_page(here: Here) -> Response[str]:
         query = query.with_()
         found = await list_runs(here.context, query)
     base = query.with_()
+    # They stay in all addresses of the page, each of which is refused as well until they are right or taken out.
+    refused = [(name, value) for name, value in pairs(here.query) if name in wrong and value]
     return page(
         here,
         "runs.html",
@@ -67,16 +85,27 @@ async def runs_page(here: Here) -> Response[str]:
         errors=Texts(wrong),
         errors_above={name: why for name, why in wrong.items() if name not in MORE},
         more_open=any(name in here.query and here.query.get(name) for name in MORE),
-        kept=_kept(here, base),
-        params=base.to_params(),
-        chips=_chips(query),
-        statuses=[_choice(query, status) for status in Status],
+        kept=_kept(here, base, refused),
+        params=base.to_params() + refused,
+        conditions=_conditions(base, refused),
+        refused=refused,
+        statuses=[_choice(base, status, refused) for status in Status],
+        any_status=base.with_(status=()).to_params() + refused,
         names=await _names(here),
         verbs=bulk_verbs(here),
-        page=found,
-        anchored=query.with_(cursor=query.cursor or found.again).to_params(),
-        count=await _count(here, base),
+        page=found or NOTHING,
+        anchored=base.to_params() + refused if found is None else _anchored(query, found),
+        count=None if found is None else await _count(here, base),
     )
+
+
+async def _found_by_id(here: Here) -> str | None:
+    """The run whose whole id was typed where keys and beginnings of ids are looked for."""
+    try:
+        run_id = check_run_id(here.query.get("q"))
+    except ValueError:
+        return None
+    return None if await here.context.client.storage.run(run_id) is None else run_id
 
 
 @view("/runs/export.csv")
@@ -131,21 +160,30 @@ async def _names(here: Here) -> list[str]:
     return sorted({definition.name for definition in known})
 
 
-def _kept(here: Here, query: RunQuery) -> list[tuple[str, str]]:
+def _kept(here: Here, query: RunQuery, refused: list[tuple[str, str]]) -> list[tuple[str, str]]:
     """What the form's own fields do not hold: its field for metadata holds one condition, there may be several."""
     others = [pair for pair in query.to_params() if pair[0] in KEPT]
+    others += [pair for pair in refused if pair[0] not in FIELDS]
     return others + [("meta", value) for value in here.query.all("meta")[:-1]]
 
 
-def _chips(query: RunQuery) -> tuple[Chip, ...]:
-    """The conditions; the status is shown by a row of its own."""
-    return tuple(chip for chip in query.chips() if chip.name != "status")
+def _anchored(query: RunQuery, found: RunsPage) -> list[tuple[str, str]]:
+    return query.with_(cursor=query.cursor or found.again).to_params()
 
 
-def _choice(query: RunQuery, status: Status) -> StatusChoice:
+def _conditions(query: RunQuery, refused: list[tuple[str, str]]) -> list[Condition]:
+    """Those that hold, then those that cannot be read; a status that can is shown by a row of its own."""
+    read = [chip for chip in query.chips() if chip.name != "status"]
+    return [Condition(chip.name, chip.value, chip.rest.to_params() + refused) for chip in read] + [
+        Condition(name, value, query.to_params() + refused[:at] + refused[at + 1 :])
+        for at, (name, value) in enumerate(refused)
+    ]
+
+
+def _choice(query: RunQuery, status: Status, refused: list[tuple[str, str]]) -> StatusChoice:
     on = status in query.status
     others = tuple(one for one in query.status if one != status)
-    return StatusChoice(status, on, query.with_(status=others if on else (*others, status)).to_params())
+    return StatusChoice(status, on, query.with_(status=others if on else (*others, status)).to_params() + refused)
 
 
 HANDLERS = [runs_page, runs_csv, runs_json]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
+
 import msgspec
 from litestar import Response
 
@@ -9,6 +12,7 @@ from runnerq.console.actions import fleet
 from runnerq.console.actions.doing import Done
 from runnerq.console.models.filters import BadFields
 from runnerq.console.models.schedules import ScheduleView, schedule, schedules
+from runnerq.console.models.types import types
 from runnerq.console.names import quoted, unquoted
 from runnerq.console.pages.forms import Reader, Texts, by_field, reason_of, texts
 from runnerq.console.web.context import Form, Here
@@ -36,26 +40,24 @@ async def schedule_form(here: Here) -> Response[str]:
     """The form for a new one, or for one that there is: ``?name=``."""
     name = here.query.exactly("name")
     here.principal.need("schedule.write")
-    given = _given(await schedule(here.context, name)) if name else Texts(BLANK | texts(here.query))
-    return page(here, "schedule_form.html", given=given, known=bool(name), errors=Texts())
+    if name:
+        return await _form_page(here, _given(await schedule(here.context, name)), known=True)
+    return await _form_page(here, Texts(BLANK | texts(here.query)), known=False)
 
 
 @action("schedule.write", "/schedule")
 async def schedule_put(here: Here) -> Response[str]:
-    """Create or replace one; a form with something wrong in it comes back as it was typed."""
+    """Create or change one. A form with something wrong in it comes back as it was typed; that for one which somebody
+    else has changed meanwhile, with what it has become, and beside that what was typed."""
     form = await here.form()
     try:
         told = await _save(here, form)
     except (BadFields, ConfigurationError) as error:
-        return page(
-            here,
-            "schedule_form.html",
-            status_code=422,
-            given=Texts(BLANK | texts(form)),
-            known="known" in form,
-            errors=Texts(by_field(error)),
-        )
-    return done(here, told.message, to=here.url(f"/schedules/{quoted(form.get('name'))}"))
+        if "seen" in by_field(error):
+            return await _changed_meanwhile(here, form)
+        return await _form_page(here, Texts(BLANK | texts(form)), known="known" in form, errors=Texts(by_field(error)))
+    to = here.url(f"/schedules/{quoted(form.get('name'))}")
+    return done(here, told.told, to=to, tone="ok" if told.warning is None else "warn")
 
 
 @action("schedule.write", "/schedules")
@@ -86,13 +88,49 @@ async def schedule_act(here: Here) -> Response[str]:
     return done(here, told.message, to=to, tone="ok" if told.changed else "warn")
 
 
+async def _changed_meanwhile(here: Here, form: Form) -> Response[str]:
+    now = _given(await schedule(here.context, form.get("name")))
+    typed = [(name, form.get(name)) for name in now if name not in ("name", "seen")]
+    return await _form_page(
+        here,
+        Texts(now | {"reason": form.get("reason")}),
+        known=True,
+        typed=[(name, text or "nothing") for name, text in typed if _lines(text) != _lines(now[name])],
+    )
+
+
+async def _form_page(
+    here: Here,
+    given: Texts,
+    *,
+    known: bool,
+    errors: Texts | None = None,
+    typed: Sequence[tuple[str, str]] | None = None,
+) -> Response[str]:
+    taken = not known and errors is not None and "name" in errors and bool(given["name"])
+    return page(
+        here,
+        "schedule_form.html",
+        status_code=409 if typed is not None else 422 if errors else 200,
+        typed=typed,
+        taken=taken and await here.context.client.schedules.get(given["name"]) is not None,
+        given=given,
+        known=known,
+        errors=errors or Texts(),
+        names=[each.name for each in await types(here.context)],
+    )
+
+
 async def _save(here: Here, form: Form) -> Done:
     if "known" not in form:
-        return await fleet.put_schedule(here.context, _request(form), reason=reason_of(form))
+        request = msgspec.structs.replace(_request(form), create_only=True)
+        return await fleet.put_schedule(here.context, request, reason=reason_of(form))
     # Arguments are shown masked, and perhaps cut: where nobody has touched them, those that are stored are meant.
     shown = _given(await schedule(here.context, form.get("name")))["args"]
     kept = _lines(form.get("args")) == _lines(shown)
-    request = _request(_without_args(form) if kept else form)
+    request = msgspec.structs.replace(
+        _request(_without_args(form) if kept else form), seen=datetime.fromisoformat(form.get("seen"))
+    )
     change = fleet.ScheduleChange(request=request, args="kept" if kept else "given")
     return await fleet.change_schedule(here.context, change, reason=reason_of(form))
 
@@ -120,6 +158,7 @@ def _request(form: Form) -> fleet.ScheduleRequest:
         jitter=reader.number("jitter", "number of seconds"),
         queue=form.get("queue") or None,
         priority=form.get("priority") or None,
+        unchecked="unchecked" in form,
     )
     for field, value in (("name", request.name), ("workflow", request.workflow)):
         if not value:
@@ -132,6 +171,7 @@ def _given(one: ScheduleView) -> Texts:
     options = dict(one.options)
     return Texts(
         name=one.name,
+        seen=one.changed_at.isoformat(),
         workflow=one.workflow,
         args="" if one.args is None else one.args.text,
         cron=one.cron or "",

@@ -15,6 +15,7 @@ from runnerq.console.models.types import TypeNotFound, type_, types
 from runnerq.console.pages.fields import json_of, moment_of, pairs_of, seconds_of
 from runnerq.console.pages.forms import Texts, by_field, reason_of, texts
 from runnerq.console.web.context import Form, Here
+from runnerq.console.web.cookies import Tone
 from runnerq.console.web.guards import action, view
 from runnerq.console.web.rendering import done, page
 from runnerq.errors import ConfigurationError, EncodingError, KeyTaken
@@ -28,6 +29,9 @@ DUPLICATES = {
     "allow_reuse_on_failure": "the same, if it failed",
 }
 ON_DUPLICATE = tuple((each, DUPLICATES[each]) for each in get_args(OnDuplicate))
+
+FIELDS = {"args": "arguments"}
+"""What the action calls otherwise than the form."""
 
 
 @view("/start")
@@ -47,8 +51,10 @@ async def start(here: Here) -> Response[str]:
         request = await _request(here, form)
         came = await start_run(here.context, request, reason=reason_of(form))
     except (BadFields, ConfigurationError, EncodingError, KeyTaken, TypeError, ValueError) as error:
-        return await _form_page(here, texts(form), like=form.get("like") or None, wrong=Texts(by_field(error)))
-    return done(here, came.message, to=here.url(f"/runs/{came.run_id}"), tone="ok" if came.created else "warn")
+        wrong = Texts({FIELDS.get(name, name): why for name, why in by_field(error).items()})
+        return await _form_page(here, texts(form), like=form.get("like") or None, wrong=wrong)
+    tone: Tone = "ok" if came.created and came.warning is None else "warn"
+    return done(here, came.told, to=here.url(f"/runs/{came.run_id}"), tone=tone)
 
 
 async def _form_page(here: Here, given: Texts, *, like: str | None, wrong: Texts | None = None) -> Response[str]:
@@ -128,6 +134,7 @@ async def _request(here: Here, form: Form) -> StartRequest:
         timeout=timeout,
         metadata=metadata,
         limit=limit,
+        unchecked="unchecked" in form,
     )
 
 

@@ -1,8 +1,8 @@
-// One EventSource a visible tab; "rq:change" on <body> says that something has changed.
+// One EventSource a visible tab; "rq:change" on <body> says that something changed.
 (() => {
   const body = document.body, url = body.dataset.stream, badge = document.getElementById("live");
   if (!url || !badge) return;
-  const WORDS = { live: "Live", paused: "Paused", offline: "Offline", polling: "Every 10 s" };
+  const WORDS = { live: "Live", paused: "Paused", offline: "Offline", polling: "Every 10 s", out: "Signed out" };
   let source, retry, doubt, timer, first, state, paused = false, beats = 0;
 
   function show(next) {
@@ -12,14 +12,18 @@
     badge.setAttribute("aria-pressed", paused);
   }
 
-  // 250 ms after the last change, but no later than 2 s after the first.
+  // 250 ms after the last change, 2 s after the first at most.
   function change() {
     const now = Date.now();
     first ??= now;
     clearTimeout(timer);
     timer = setTimeout(() => {
       first = undefined;
-      if (!paused && !document.hidden) body.dispatchEvent(new Event("rq:change"));
+      if (paused || document.hidden) return;
+      // What is typed stays.
+      const held = document.querySelector("#send textarea")?.value;
+      badge.textContent = held ? "Held: you type" : WORDS[state];
+      if (held) change(); else body.dispatchEvent(new Event("rq:change"));
     }, Math.max(0, Math.min(250, first + 2000 - now)));
   }
 
@@ -34,12 +38,12 @@
     close();
     if (paused || document.hidden) return;
     source = new EventSource(url);
-    // What changed before this moment was told to nobody: look again.
+    // Look again: what changed before was told to nobody.
     source.addEventListener("hello", () => { show("live"); change(); });
     source.addEventListener("resync", change);
     source.onmessage = change;
     source.onerror = () => {
-      // The browser tries again, unless the answer was no stream: it is full, or we are signed out.
+      // It tries again, unless the answer was no stream.
       if (source.readyState !== EventSource.CLOSED) doubt ??= setTimeout(show, 2500, "offline");
       else { close(); poll(); }
     };
@@ -48,8 +52,7 @@
   function poll() {
     retry = setTimeout(open, 10000);
     fetch(location.href, { method: "HEAD" }).then((answer) => {
-      if (answer.redirected) location.reload();
-      show(answer.ok ? "polling" : "offline");
+      show(answer.redirected ? "out" : answer.ok ? "polling" : "offline");
       change();
     }, () => show("offline"));
   }
@@ -59,7 +62,7 @@
     paused = !paused;
     if (paused) { close(); show("paused"); } else open();
   });
-  // Between its events a run says nothing: a part with data-poll is fetched every so many seconds.
+  // Between its events a run says nothing: data-poll is seconds.
   setInterval(() => {
     const every = state === "live" && document.querySelector("[data-poll]")?.dataset.poll;
     if (every && ++beats % every === 0) change();

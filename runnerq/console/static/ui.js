@@ -1,4 +1,4 @@
-// Copying, selecting many rows, and times that go on.
+// Copying, ticking, times that go on.
 (() => {
   const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 
@@ -14,7 +14,7 @@
     try {
       await navigator.clipboard.writeText(text);
     } catch {
-      // Without https there is no clipboard: the old way.
+      // There is no clipboard without https.
       const area = document.createElement("textarea");
       area.value = text;
       document.body.append(area);
@@ -25,7 +25,7 @@
     toast("Copied");
   }
 
-  // The server does not know what is ticked: counted again when it has sent the list.
+  // The server does not know what is ticked.
   function count() {
     for (const each of all("#bulk [data-count]")) each.textContent = all("#bulk [name=id]:checked").length;
   }
@@ -40,7 +40,7 @@
   });
   document.addEventListener("htmx:after:swap", count);
 
-  // The words of the server's `ago`, by the server's clock.
+  // As the server's `ago`, by its clock.
   const UNITS = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
   const skew = Date.now() - (Date.parse(document.body.dataset.now) || Date.now());
   setInterval(() => {

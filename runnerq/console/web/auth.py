@@ -7,8 +7,10 @@ Rules
   have one address, where whoever guesses must not keep the others out. A right password is for who came in from there
   before; others wait out the minute with those who guess.
 - Of IPv6 addresses the network of one customer (a /64) counts as one: it has more of them than anybody could count.
-- A session is a cookie that says until when, with a MAC under a key made of the token: a new token ends all sessions,
-  and several processes with one token know each other's.
+- A session is a cookie that says until when, and has a number of its own, with a MAC under a key made of the token: a
+  new token ends all sessions, and several processes with one token know each other's. Signing out ends it in the
+  process that is told, which remembers it for as long as it would have lasted; others take a copy of it until then.
+- What a form of somebody who has signed in carries is made of their session: no other is taken with it.
 """
 
 from __future__ import annotations
@@ -16,12 +18,13 @@ from __future__ import annotations
 import hmac
 import os
 import time
-from base64 import b64decode
+from base64 import b64decode, urlsafe_b64encode
 from binascii import Error as NotBase64
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from ipaddress import IPv6Address, ip_address, ip_network
+from secrets import token_hex
 from typing import Any
 
 from litestar.connection import ASGIConnection
@@ -38,6 +41,8 @@ GUESSES = 10
 GUESSING = 60.0
 _ADDRESSES = 1_000
 """Addresses that are remembered, those that guessed last."""
+_SESSIONS = 10_000
+"""Sessions that have ended and are remembered, those that ended last."""
 
 
 class TooManyGuesses(RunnerQError):
@@ -92,6 +97,7 @@ class TokenAuth:
         self._key = sha256(b"runnerq session\0" + self._token).digest()
         self._principal = principal
         self._throttle = Throttle()
+        self._ended: OrderedDict[str, int] = OrderedDict()
 
     def __call__(self, connection: ASGIConnection[Any, Any, Any, Any]) -> Principal | None:
         kind, _, token = connection.headers.get("authorization", "").partition(" ")
@@ -108,22 +114,36 @@ class TokenAuth:
 
     def session(self) -> str:
         """A cookie's value for somebody who has signed in."""
-        until = str(int(time.time()) + SESSION)
-        return f"{until}.{self._mac(until)}"
+        said = f"{int(time.time()) + SESSION}.{token_hex(8)}"
+        return f"{said}.{self._mac(said)}"
 
     def signed_in(self, session: str | None) -> Principal | None:
         """Who has this cookie."""
-        until, _, mac = (session or "").partition(".")
-        if (
-            not until.isascii()
-            or not until.isdigit()
-            or not hmac.compare_digest(mac.encode(), self._mac(until).encode())
-        ):
-            return None
-        return self._principal if int(until) > time.time() else None
+        until = self._until(session)
+        return None if until is None or until <= time.time() or session in self._ended else self._principal
 
-    def _mac(self, until: str) -> str:
-        return hmac.digest(self._key, until.encode(), sha256).hex()
+    def end(self, session: str | None) -> None:
+        """Take this cookie for nobody's from now on."""
+        until = self._until(session)
+        if session is None or until is None:
+            return
+        while self._ended and (len(self._ended) >= _SESSIONS or next(iter(self._ended.values())) <= time.time()):
+            self._ended.popitem(last=False)
+        self._ended[session] = until
+
+    def form_token(self, session: str) -> str:
+        """What forms carry that are sent by who has this cookie."""
+        return urlsafe_b64encode(hmac.digest(self._key, f"form {session}".encode(), sha256)).decode().rstrip("=")
+
+    def _until(self, session: str | None) -> int | None:
+        """When a cookie that was made here ends."""
+        said, _, mac = (session or "").rpartition(".")
+        if not session or not session.isascii() or not hmac.compare_digest(mac, self._mac(said)):
+            return None
+        return int(said.partition(".")[0])
+
+    def _mac(self, said: str) -> str:
+        return hmac.digest(self._key, said.encode(), sha256).hex()
 
 
 def token_auth(

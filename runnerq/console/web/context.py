@@ -20,6 +20,7 @@ from litestar.exceptions import HTTPException
 from runnerq.console.access import Principal
 from runnerq.console.models.context import Context
 from runnerq.console.web.assets import asset_url
+from runnerq.console.web.auth import TokenAuth
 from runnerq.console.web.cookies import Flash, cookie_name, flash_of
 from runnerq.console.web.setup import Setup
 
@@ -43,7 +44,8 @@ _PLAIN = "!$'()*+,;:@/~"
 class Here:
     """One request: who asks, where the console is mounted, and what pages and actions need of it.
 
-    ``signed_in`` is False on the page that asks who it is. ``context`` is what the read models and actions take.
+    ``signed_in`` is False on the page that asks who it is. ``context`` is what the read models and actions take,
+    ``sent`` the form that came, once it was read.
     """
 
     def __init__(self, request: Ask, setup: Setup, principal: Principal | None) -> None:
@@ -53,6 +55,7 @@ class Here:
         self.signed_in = principal is not None
         self.now = datetime.now(UTC)
         self.base = base_of(request, setup.base_path)
+        self.sent: Form | None = None
 
     # --- for handlers -------------------------------------------------------------------------------------------------
 
@@ -79,7 +82,8 @@ class Here:
                 raise HTTPException(status_code=413, detail=f"This form has more than {MOST_FIELDS:,} fields.")
         fields = await self.request.form()
         # Files are not asked for anywhere: one that comes all the same is passed over.
-        return Form({name: [text for text in fields.getall(name) if isinstance(text, str)] for name in fields})
+        self.sent = Form({name: [text for text in fields.getall(name) if isinstance(text, str)] for name in fields})
+        return self.sent
 
     @cached_property
     def query(self) -> Form:
@@ -187,8 +191,23 @@ class Here:
     @cached_property
     def csrf(self) -> str:
         """What a form carries in its field ``csrf``, so that it is known to come from a page of this console."""
-        given = self.cookie("csrf")
-        return given if given and len(given) == 43 else secrets.token_urlsafe(32)
+        kept = self.csrf_kept
+        return kept if kept and len(kept) == 43 else secrets.token_urlsafe(32)
+
+    @cached_property
+    def csrf_kept(self) -> str | None:
+        """What a form of this browser has to carry: made of its session if it has signed in, else what its cookie has;
+        None where no page was opened yet."""
+        auth, session = self.setup.auth, self.session
+        if session is not None and isinstance(auth, TokenAuth):
+            return auth.form_token(session)
+        return self.cookie("csrf")
+
+    @cached_property
+    def session(self) -> str | None:
+        """The session of this browser, if it has signed in. It is a secret."""
+        auth, session = self.setup.auth, self.cookie("session")
+        return session if isinstance(auth, TokenAuth) and auth.signed_in(session) is not None else None
 
     @cached_property
     def flash(self) -> Flash | None:
@@ -210,7 +229,7 @@ class Here:
             path=self.base or "/",
             httponly=True,
             samesite="lax",
-            secure=self.request.scope.get("scheme") == "https",
+            secure=_is_https(self.request),
         )
 
     def cookie_name(self, kind: str) -> str:
@@ -239,6 +258,14 @@ class Form(msgspec.Struct, frozen=True):
 
     def __contains__(self, name: object) -> bool:
         return name in self.fields
+
+
+def _is_https(request: Ask) -> bool:
+    """Whether the browser came by https, also where a proxy took that off. Anybody may say so: what a cookie is kept
+    from by it is only to be sent without."""
+    said = request.headers.get("x-forwarded-proto", "").partition(",")[0].strip().lower()
+    by_https = request.headers.get("origin", "").startswith("https://")
+    return request.scope.get("scheme") == "https" or said == "https" or by_https
 
 
 def zone_named(name: str) -> ZoneInfo | None:

@@ -18,7 +18,7 @@ from runnerq.console.actions.doing import forbidden
 from runnerq.console.web.auth import TokenAuth
 from runnerq.console.web.context import Ask, Here
 from runnerq.console.web.guards import APART, HERE, PERMISSION, PUBLIC, STRANGERS
-from runnerq.console.web.origin import check_local, check_not_embedded, check_ours
+from runnerq.console.web.origin import ForeignForm, check_local, check_not_embedded, check_ours
 from runnerq.console.web.setup import Setup
 from runnerq.errors import RunnerQError
 
@@ -27,10 +27,11 @@ _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class Unknown(RunnerQError):
-    """Nobody is known to ask: they have to say who they are."""
+    """Nobody is known to ask: they have to say who they are. ``given``: they did, and it is wrong."""
 
-    def __init__(self) -> None:
-        super().__init__("sign in first, or send Authorization: nobody is known to ask this")
+    def __init__(self, *, given: bool = False) -> None:
+        wrong = "the token or password that was sent with Authorization is not one of this console"
+        super().__init__(wrong if given else "sign in first, or send Authorization: nobody is known to ask this")
 
 
 class NoPrincipal(RunnerQError):
@@ -41,6 +42,10 @@ class NoPrincipal(RunnerQError):
             f"the console's auth= has answered with a {type(answer).__name__}: it is to answer with a Principal, or "
             "None for somebody who is not let in"
         )
+
+
+MOST_KEPT = 1 << 16
+"""Bytes of a form that are read of somebody who is not let in."""
 
 
 class Door:
@@ -72,7 +77,8 @@ class Door:
         check_not_embedded(request)
         principal = await self._asker(request)
         if principal is None and not handler.opt.get(STRANGERS):
-            raise Unknown
+            await self._keep_typed(request)
+            raise Unknown(given="authorization" in request.headers)
         here = request.scope["state"][HERE] = Here(request, self._setup, principal)
         if request.method not in _SAFE:
             permission = handler.opt.get(PERMISSION)
@@ -100,10 +106,24 @@ class Door:
         here: Here | None = request.scope["state"].get(HERE)
         return here if here is not None else Here(request, self._setup, None)
 
+    async def _keep_typed(self, request: Ask) -> None:
+        """Read a form of a page of ours whose session has ended, so that the answer can show what was typed."""
+        length = request.headers.get("content-length", "")
+        is_short = length.isdecimal() and int(length) <= MOST_KEPT
+        if request.method == "POST" and is_short and request.headers.get("sec-fetch-site") == "same-origin":
+            here = request.scope["state"][HERE] = Here(request, self._setup, None)
+            if not here.is_api:
+                await here.form()
+
     async def _refuse(self, here: Here, permission: str, handler: BaseRouteHandler) -> None:
         """Raise Forbidden, and have it written down that somebody tried. ``target`` is the route and no address: of
         these anybody could make as many as they like."""
         refused = Forbidden(here.principal.name, permission)
+        try:
+            await check_ours(here, bearer=self._by_token(here.request))
+        except ForeignForm:
+            # What another site has them send is nothing that they have tried.
+            raise refused from None
         await forbidden(here.context, refused, permission, target=f"{here.request.method} {min(handler.paths)}")
         raise refused
 

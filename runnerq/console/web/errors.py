@@ -15,7 +15,7 @@ from runnerq.console.web.context import Ask, Here
 from runnerq.console.web.door import Door, Unknown
 from runnerq.console.web.faults import OF_DATABASE, Fault, fault_of
 from runnerq.console.web.headers import ALWAYS, OF_PAGES
-from runnerq.console.web.rendering import page
+from runnerq.console.web.rendering import checked_target, page
 
 TYPES = "urn:runnerq:problem:"
 PROBLEM = "application/problem+json"
@@ -67,9 +67,10 @@ class Answers:
     def _page(self, here: Here, fault: Fault, error: Exception) -> Response[Any]:
         setup = here.setup
         if here.is_fragment:
-            # The page that is open stays as it is, and says that it is not live. What waiting does not mend is shown by
-            # the whole page: that one has to sign in, that the run was deleted, that a list has to begin anew.
-            headers = {"HX-Refresh": "true"} if fault.status in (400, 401, 404) else {"HX-Reswap": "none"}
+            # The page that is open stays as it is, and says that it is not live, or that one was signed out: what is
+            # typed there is not lost. What waiting does not mend is shown by the whole page: that the run was deleted,
+            # that a list has to begin anew.
+            headers = {"HX-Refresh": "true"} if fault.status in (400, 404) else {"HX-Reswap": "none"}
             return Response("", status_code=fault.status, headers=headers, media_type="text/html")
         if (
             isinstance(error, Unknown)
@@ -80,7 +81,47 @@ class Answers:
             return Response("", status_code=303, headers={"Location": to})
         # Where the runs are is for who was let in.
         place = here.place if here.signed_in and fault.kind in OF_DATABASE else None
-        return page(here, "error.html", status_code=fault.status, fault=fault, place=place)
+        return page(
+            here,
+            "error.html",
+            status_code=fault.status,
+            fault=fault,
+            place=place,
+            ways=ways_from(here, fault),
+            typed=_typed(here),
+        )
+
+
+def ways_from(here: Here, fault: Fault) -> list[tuple[str, str]]:
+    """Where one may go from the page of an error, in words and as addresses: never to what would fail alike."""
+    if here.request.method not in ("GET", "HEAD"):
+        back = "" if here.sent is None else here.sent.get("back")
+        return [("Back to the form", checked_target(here, back))] if back else []
+    if fault.kind == "bad-cursor":
+        rest = [(name, value) for name in here.query.fields if name != "cursor" for value in here.query.all(name)]
+        return [("From the beginning", here.url(here.path, rest))]
+    if fault.status == 404:
+        words, path = _LISTS.get(here.section, ("To the runs", "/runs"))
+        return [(words, here.url(path))]
+    return [("Try again", here.address)] if fault.status >= 500 or fault.status == 429 else []
+
+
+def _typed(here: Here) -> list[tuple[str, str]]:
+    """What stood in the fields of the form, to be copied from here into the next."""
+    sent = {} if here.sent is None else here.sent.fields
+    return [(name, text) for name, texts in sent.items() if name not in _UNTYPED for text in texts if text]
+
+
+_LISTS = {
+    "schedules": ("To the schedules", "/schedules"),
+    "schedule": ("To the schedules", "/schedules"),
+    "workers": ("To the workers", "/workers"),
+    "types": ("To the types", "/types"),
+    "batches": ("To the batches", "/batches"),
+}
+"""Where a page that is not there would be linked from, by the first part of its path."""
+_UNTYPED = ("csrf", "back", "verb", "id", "known", "seen", "token")
+"""Fields that nobody fills in, or whose text is nobody's to see."""
 
 
 def problem(here: Here, fault: Fault) -> Response[bytes]:

@@ -45,6 +45,7 @@ TRY_AGAIN = 5
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True):
     """An error as it is told. ``kind`` names it in the API; ``errors`` are of fields; ``more`` are members of its own.
+    ``advice`` are commands of ``runnerq`` that help.
 
     ``retry_in``: so many seconds from now it may be different.
     """
@@ -88,7 +89,7 @@ _KINDS: tuple[tuple[type[Exception], int, str, str], ...] = (
     (ResultTimeout, 504, "not-ended", "The run has not ended yet"),
     (ReadTimeout, 504, "read-timeout", "This took too long"),
     (TooManyStreams, 503, "too-many-streams", "Too many live streams are open"),
-    (SchemaError, 503, "schema", "The database has another schema"),
+    (SchemaError, 503, "schema", "The database is not ready for this runnerq"),
     (Stopping, 503, "stopping", "This server is about to stop"),
     (StorageUnavailable, 503, "unavailable", "The database does not answer"),
 )
@@ -136,9 +137,9 @@ def fault_of(error: Exception) -> Fault:
 def _advice(error: Exception) -> tuple[str, ...]:
     match error:
         case SchemaError():
-            return ("runnerq migrate",)
+            return ("migrate",)
         case StorageUnavailable():
-            return ("runnerq migrate --status",)
+            return ("migrate --status",)
         case _:
             return ()
 

@@ -10,7 +10,8 @@ Rules
 - Pages are told every quarter of a second at most; more changes than fit are one ``many``. Who watches some runs is
   told of these alone. A program that follows everything gets each event.
 - Nobody waits for a slow reader: one whose queue is full loses it, and gets ``resync``, which says: look again.
-- A stream ends after five minutes, so that the asker is looked at again, and when the server is about to stop.
+- A stream ends after five minutes, so that the asker is looked at again, when they sign out, and when the server is
+  about to stop.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ from runnerq.errors import RunnerQError, StorageUnavailable
 from runnerq.persistence.records import Wake
 
 MOST_STREAMS = 64
+MOST_OF_ONE = MOST_STREAMS // 2
+"""Streams of one asker: nobody keeps all others from theirs."""
 QUEUE = 500
 KEPT = 1_000
 """Events that a stream which comes back can still be told of."""
@@ -60,12 +63,12 @@ _log = logging.getLogger("runnerq.console")
 
 
 class TooManyStreams(RunnerQError):
-    """As many streams as there may be are open. ``retry_in`` is seconds."""
+    """As many streams as there may be are open, or as one asker may have. ``retry_in`` is seconds."""
 
     retry_in = 10
 
-    def __init__(self) -> None:
-        super().__init__(f"{MOST_STREAMS} live streams are open, as many as there may be: look again at intervals")
+    def __init__(self, most: int, whose: str) -> None:
+        super().__init__(f"{most} live streams {whose} are open, as many as there may be: look again at intervals")
 
 
 class Change(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -80,11 +83,12 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Listener:
-    """One stream: what it has not been sent yet. ``begun``: somebody reads it."""
+    """One stream: what it has not been sent yet. ``begun``: somebody reads it. ``asker`` is whose it is."""
 
-    def __init__(self, watch: frozenset[str], *, whole: bool) -> None:
+    def __init__(self, watch: frozenset[str], *, whole: bool, asker: str) -> None:
         self.watch = watch
         self.whole = whole
+        self.asker = asker
         self.closed = False
         self.begun = False
         self._frames: deque[bytes] = deque()
@@ -141,18 +145,21 @@ class Live:
         """How many are open, or about to be."""
         return len(self._places)
 
-    async def begin(self, *, watch: Collection[str] = (), whole: bool = False) -> Listener:
+    async def begin(self, *, asker: str, watch: Collection[str] = (), whole: bool = False) -> Listener:
         """A place for a stream, once whatever happens from now on will be told. ``watch``: only of these runs;
-        ``whole``: each event. It is given back where ``frames`` does not begin soon.
+        ``whole``: each event. It is given back where ``frames`` does not begin soon. ``asker`` is their session, or who
+        they are and where they come from.
 
         Raises:
-            TooManyStreams: as many as there may be are open.
+            TooManyStreams: as many as there may be are open, or as one asker may have.
             StorageUnavailable: there is nobody to hear it from.
         """
         if len(self._places) >= MOST_STREAMS:
-            raise TooManyStreams
+            raise TooManyStreams(MOST_STREAMS, "in all")
+        if sum(place.asker == asker for place in self._places) >= MOST_OF_ONE:
+            raise TooManyStreams(MOST_OF_ONE, "of yours")
         # Taken before anything is waited for: many may ask at once.
-        place = Listener(frozenset(watch), whole=whole)
+        place = Listener(frozenset(watch), whole=whole, asker=asker)
         self._places.add(place)
         try:
             await self._hearing()
@@ -161,6 +168,12 @@ class Live:
             raise
         asyncio.get_running_loop().call_later(UNREAD, self._give_back_unread, place)
         return place
+
+    def end(self, asker: str) -> None:
+        """End the streams of one asker."""
+        for place in self._places:
+            if place.asker == asker:
+                place.close()
 
     def _give_back_unread(self, place: Listener) -> None:
         if not place.begun:

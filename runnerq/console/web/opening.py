@@ -10,12 +10,15 @@ Rules
 from __future__ import annotations
 
 import asyncio
+import logging
 
 from runnerq.client.client import Client
 from runnerq.errors import StorageUnavailable, UsageError
 
 PATIENCE = 3.0
 """Seconds that a request waits for the database to be reached; trying goes on behind it."""
+
+_log = logging.getLogger("runnerq.console")
 
 
 class Opening:
@@ -65,6 +68,8 @@ class Opening:
             # The host is opening it at this very moment.
             self._last = StorageUnavailable("the client is being opened: ask again in a moment")
         except Exception as error:  # noqa: BLE001 - raised to everybody who waits for it, and to who asks meanwhile
+            if str(error) != str(self._last):
+                _log.warning("the console's database cannot be used: %s", error)
             self._last = error
         else:
             self._last = None

@@ -27,10 +27,14 @@ FIELD = "csrf"
 HEADER = "X-CSRF-Token"
 _LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 _FORWARDING = frozenset({
-    "cf-connecting-ip", "fastly-client-ip", "forwarded", "true-client-ip", "via", "x-arr-ssl", "x-client-ip",
-    "x-cluster-client-ip", "x-envoy-external-address", "x-real-ip",
+    "ali-cdn-real-ip", "cdn-loop", "client-ip", "do-connecting-ip", "fastly-client-ip", "forwarded", "true-client-ip",
+    "via", "x-arr-ssl", "x-client-ip", "x-cloud-trace-context", "x-cluster-client-ip", "x-host", "x-proxyuser-ip",
+    "x-real-ip", "x-request-start", "x-rewrite-url", "x-scheme",
 })  # fmt: skip
-_FORWARDING_BEGINS = ("x-forwarded", "x-original-")
+_FORWARDING_BEGINS = (
+    "cf-", "fly-", "x-amzn-", "x-appengine-", "x-azure-", "x-envoy-", "x-forwarded", "x-nginx-", "x-original-",
+    "x-vercel-",
+)  # fmt: skip
 _OF_FORMS = frozenset({"application/x-www-form-urlencoded", "multipart/form-data", "text/plain", ""})
 """What a page of another site can send without asking first."""
 
@@ -96,11 +100,12 @@ async def check_ours(here: Here, *, bearer: bool) -> None:
     if bearer or (no_browser and no_form):
         return
     given = headers.get(HEADER) or (await here.form()).get(FIELD)
-    kept = here.cookie("csrf")
+    kept = here.csrf_kept
     if not kept or not hmac.compare_digest(given.encode("utf-8", "replace"), kept.encode("utf-8", "replace")):
         raise ForeignForm(
             "this form is not of a page that this browser has open now, or cookies are off: load the page again and "
-            f"send it from there. A script sends Authorization: Bearer, or the page's token as {HEADER}"
+            "send it from there. A script sends Content-Type: application/json without cookies, or Authorization: "
+            f"Bearer, or the page's token as {HEADER}"
         )
 
 

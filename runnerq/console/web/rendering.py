@@ -89,7 +89,7 @@ def environment() -> Environment:
         auto_reload=False,
     )
     made.filters.update(
-        ago=_ago, at=_at, brief=brief, bytes=words.size, duration=words.span, quoted=quoted,
+        ago=_ago, at=_at, brief=brief, bytes=words.size, duration=words.span, prose=_prose, quoted=quoted,
         short=words.short, status=_status, utc=words.utc,
     )  # fmt: skip
     return made
@@ -109,6 +109,13 @@ def _at(when: datetime) -> Markup:
     return Markup('<time datetime="{}" title="{}">{}</time>').format(
         words.utc(when), here.zone, words.at(when, here.tz)
     )
+
+
+def _prose(text: str) -> Markup:
+    """A sentence whose words between backticks are code."""
+    parts = str(text).split("`")
+    shown = (Markup("<code>{}</code>") if number % 2 else Markup("{}") for number in range(len(parts)))
+    return Markup("").join(form.format(part) for form, part in zip(shown, parts, strict=True))
 
 
 def _status(status: str) -> Markup:

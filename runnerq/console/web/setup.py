@@ -33,7 +33,8 @@ Authorize: TypeAlias = Callable[[Principal, str], bool | Awaitable[bool]]
 class Setup(msgspec.Struct, frozen=True, kw_only=True):
     """One console: what it was told, and what it keeps between requests.
 
-    ``signs_in`` says that it has a page of its own to sign in at, ``login_url`` where else that is done.
+    ``signs_in`` says that it has a page of its own to sign in at, ``login_url`` where else that is done, and
+    ``command_options`` how the command line reaches the same database.
     """
 
     opening: Opening
@@ -50,3 +51,4 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     login_url: str | None = None
     read_only: bool = False
     base_path: str | None = None
+    command_options: str = ""

@@ -39,8 +39,11 @@ async def sign_in(here: Here) -> Response[str]:
 
 @own_form("/logout")
 async def sign_out(here: Here) -> Response[str]:
-    """Forget who this browser is."""
-    _auth(here)
+    """Forget who this browser is, and take its session for nobody's from now on; its live streams end."""
+    auth, session = _auth(here), here.session
+    if session is not None:
+        auth.end(session)
+        here.setup.live.end(session)
     return go(here, here.url("/login"), here.cookie_with("session", "", 0))
 
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 
 from litestar.response import Stream
 
+from runnerq.console.web.auth import address_of, network_of
 from runnerq.console.web.context import Here
 from runnerq.console.web.guards import view
 
@@ -22,7 +23,9 @@ async def stream_to(here: Here, *, whole: bool = False) -> Stream:
         # The headers alone are wanted: no place is taken for that.
         frames: AsyncIterator[bytes] | Iterator[bytes] = iter(())
     else:
-        place = await live.begin(watch=here.query.all("watch")[:MOST_WATCHED], whole=whole)
+        # Behind a proxy a whole team may have one name and one address.
+        asker = here.session or f"{here.principal.name} {network_of(address_of(here.request))}"
+        place = await live.begin(asker=asker, watch=here.query.all("watch")[:MOST_WATCHED], whole=whole)
         frames = live.frames(place, here.request.headers.get("last-event-id"))
     return Stream(
         frames,

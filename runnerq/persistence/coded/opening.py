@@ -60,10 +60,7 @@ class Opening:
         return _with(inbox, signals=self.mails(inbox.signals), outcomes=tuple(self.outcomes(inbox.outcomes)))
 
     def mails(self, mails: Iterable[Mail]) -> tuple[Mail, ...]:
-        return tuple(
-            Mail(mail.id, mail.number, mail.at, mail.channel, self._opened(mail.value, places.signal_of(mail.channel)))
-            for mail in mails
-        )
+        return tuple(_with(mail, value=self._opened(mail.value, places.signal_of(mail.channel))) for mail in mails)
 
     def rows(self, rows: Iterable[Row], run_id: str, generation: int) -> tuple[Row, ...]:
         return tuple(self._row(row, run_id, generation) for row in rows)

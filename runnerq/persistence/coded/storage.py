@@ -52,10 +52,10 @@ from runnerq.serialization.sealing import Chain
 
 CARRIES_NONE = frozenset({
     "activity", "adopt", "aggregate", "by_key", "cancel", "close", "count_runs", "definitions", "delete",
-    "delete_limit", "delete_schedule", "due_schedules", "give_back", "limits", "now", "open", "pause", "pause_schedule",
-    "purge", "queues", "reap", "register", "release", "relieve", "reschedule", "resume", "resume_schedule", "retain",
-    "run_now", "set_limit", "set_priority", "stats", "subscribe", "sweep", "tally", "terminate", "unblock", "wake_due",
-    "workers",
+    "delete_limit", "delete_schedule", "drain", "due_schedules", "give_back", "limits", "now", "open", "pause",
+    "pause_schedule", "purge", "queues", "reap", "register", "release", "relieve", "reschedule", "resume",
+    "resume_schedule", "retain", "run_now", "set_limit", "set_priority", "stats", "subscribe", "sweep", "tally",
+    "terminate", "unblock", "wake_due", "workers",
 })  # fmt: skip
 
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from runnerq.persistence.embedded.embedded import EmbeddedPostgres, default_folder
+from runnerq.persistence.embedded.embedded import EmbeddedPostgres, default_folder, in_use
 
-__all__ = ["EmbeddedPostgres", "default_folder"]
+__all__ = ["EmbeddedPostgres", "default_folder", "in_use"]

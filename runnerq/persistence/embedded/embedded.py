@@ -17,7 +17,7 @@ import anyio.to_thread
 from runnerq.errors import ConfigurationError, StorageUnavailable
 from runnerq.persistence.embedded.account import can_reach, server_account
 from runnerq.persistence.embedded.binaries import Binaries, wheel_binaries
-from runnerq.persistence.embedded.keeper import LINGER, Held, becomes_free, hold, hold_within
+from runnerq.persistence.embedded.keeper import LINGER, Held, Locks, becomes_free, hold, hold_within
 from runnerq.persistence.embedded.server import Server
 
 ROOT_FOLDER = Path("/var/lib/runnerq")
@@ -36,6 +36,21 @@ def default_folder() -> Path:
         return here / ".runnerq"
     readable = re.sub(r"[^A-Za-z0-9._-]+", "-", here.name).strip(".-")[:40] or "root"
     return ROOT_FOLDER / f"{readable}-{hashlib.sha256(os.fsencode(here)).hexdigest()[:10]}"
+
+
+def in_use(folder: Path | None = None) -> bool:
+    """Whether somebody uses the server of this folder; False as well while somebody opens or closes it. Nothing is
+    made, and nothing started."""
+    locks = Locks((folder or default_folder()).resolve() / "locks")
+    if not locks.users.exists():
+        return False
+    gate = hold_within(locks.gate, fcntl.LOCK_EX, 0)
+    if gate is None:
+        return False
+    try:
+        return not becomes_free(locks.users)
+    finally:
+        gate.release()
 
 
 class EmbeddedPostgres:

@@ -18,6 +18,7 @@ import msgspec
 from runnerq.persistence.memory.wakeups import Heard
 from runnerq.persistence.records import (
     HEAD_START,
+    VISIBLY_GONE,
     Attempt,
     AuditRecord,
     BlockRecord,
@@ -35,6 +36,7 @@ from runnerq.persistence.records import (
     Status,
     Stored,
     WorkerRow,
+    heard_within,
 )
 from runnerq.workflow.journal import Row
 
@@ -98,6 +100,7 @@ class Worker:
     connected: bool | None = None
     reaped_at: datetime | None = None
     left_at: datetime | None = None
+    drain_at: datetime | None = None
     load: Load = field(default_factory=Load)
 
     @property
@@ -106,7 +109,9 @@ class Worker:
         return self.reaped_at is not None
 
     def lives(self, now: datetime) -> bool:
-        return not self.reaped and now - self.beat_at <= timedelta(seconds=self.row.lease)
+        """It was heard of lately."""
+        quiet = VISIBLY_GONE if self.connected is False else heard_within(self.row.lease)
+        return not self.reaped and now - self.beat_at <= timedelta(seconds=min(quiet, self.row.lease))
 
 
 @dataclass(slots=True)

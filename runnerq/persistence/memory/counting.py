@@ -138,6 +138,8 @@ def _worker(worker: Worker, now: datetime) -> WorkerRecord:
         left_at=worker.left_at,
         reaped_at=worker.reaped_at,
         load=worker.load,
+        library=row.library,
+        drain_at=worker.drain_at,
     )
 
 

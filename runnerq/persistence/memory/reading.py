@@ -78,6 +78,7 @@ def _take(book: Book, row: Open, request: ClaimRequest, now: datetime) -> Claime
         attempts=attempts(book, row.run_id),
         state=book.states.get(row.run_id),
         limit=book.limit_of(row),
+        rank=row.rank,
     )
 
 

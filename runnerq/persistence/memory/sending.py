@@ -27,7 +27,7 @@ def send(book: Book, signal: NewSignal, now: datetime) -> Sent:
         box.counted.add((signal.channel, signal.dedup))
     book.arrive(row)
     book.last_mail += 1
-    mail = Mail(id=book.last_mail, number=row.inbox, at=now, channel=signal.channel, value=signal.value)
+    mail = Mail(book.last_mail, row.inbox, now, signal.channel, signal.value, signal.trace)
     box.mail[mail.id] = mail
     if row.state == "waiting" and signal.channel in row.park.signals:
         book.make_ready(row, now)

@@ -206,6 +206,10 @@ class MemoryStorage(Transactions, Schedules, Limits, Audits, Core):
                 book.definitions[definition.kind, definition.name, definition.version] = definition
             return Registered(now=now, build_seen=book.builds.setdefault(worker.build, now))
 
+    async def drain(self, worker_id: int) -> Changed:
+        with self.writing() as (book, now):
+            return upkeep.drain(book, worker_id, now)
+
     async def reap(self, worker_id: int, token: int, limit: int) -> list[Reaped]:
         with self.writing() as (book, now):
             return upkeep.reap(book, worker_id, token, limit, now)

@@ -11,7 +11,17 @@ import msgspec
 
 from runnerq.persistence.memory.book import Book, Open, Worker
 from runnerq.persistence.memory.sending import cancel
-from runnerq.persistence.records import CRASH_CAP, VISIBLY_GONE, Arrival, Attempt, Details, Load, Pulse, Reaped
+from runnerq.persistence.records import (
+    CRASH_CAP,
+    VISIBLY_GONE,
+    Arrival,
+    Attempt,
+    Changed,
+    Details,
+    Load,
+    Pulse,
+    Reaped,
+)
 
 _VISIBLY_GONE = timedelta(seconds=VISIBLY_GONE)
 """How long a worker whose beat's connection is gone may still be silent."""
@@ -34,7 +44,19 @@ def beat(book: Book, worker_id: int, load: Load, details: Sequence[Details], now
         for row in _held(book, worker_id)
         if row.inbox > 0
     )
-    return Pulse(alive=True, now=now, arrivals=arrivals)
+    return Pulse(alive=True, now=now, arrivals=arrivals, drain=worker.drain_at is not None)
+
+
+def drain(book: Book, worker_id: int, now: datetime) -> Changed:
+    """Ask a worker to stop in order."""
+    worker = book.workers.get(worker_id)
+    if worker is None or worker.reaped:
+        return Changed.UNKNOWN
+    book.heard.workers.add(worker_id)
+    if worker.drain_at is not None:
+        return Changed.UNCHANGED
+    worker.drain_at = now
+    return Changed.CHANGED
 
 
 def _keep(book: Book, details: Details, now: datetime) -> None:

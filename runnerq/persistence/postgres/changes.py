@@ -116,6 +116,11 @@ def payloads(origin: str, wake: Wake) -> list[str]:
     ]
 
 
+def probe_of(origin: str) -> str:
+    """A note that tells nobody anything, by which somebody called ``origin`` finds out whether notes are heard."""
+    return msgspec.json.encode(_Note(origin=origin, probe=1)).decode()
+
+
 class Changes:
     """The wake-ups of one storage object, on one event loop. ``open`` and ``close`` own what listens."""
 

@@ -10,7 +10,7 @@ from runnerq.persistence.postgres import rows
 from runnerq.persistence.postgres.floors import Place
 from runnerq.persistence.postgres.lending import Record
 from runnerq.persistence.postgres.limits import Lines, shut_of
-from runnerq.persistence.records import Claim, ClaimRequest, Limit, Wake
+from runnerq.persistence.records import Claim, Claimed, ClaimRequest, Limit, Wake
 
 _REACH = 2
 _FARTHER = 16
@@ -83,11 +83,28 @@ class Claims(Lines):
         opened |= again
         self._tell_others({queue for queue, served in opened if not short or (queue, served) not in request.pairs})
         return Claim(
-            runs=tuple(rows.claimed(record, request.token) for record in records),
+            runs=await self._whole(request, records),
             now=head["now"],
             next_due=self._next_due(request, places, head, records),
             more=short and (head["more"] or self._arrived or bool(again)),
         )
+
+    async def _whole(self, request: ClaimRequest, records: Sequence[Record]) -> tuple[Claimed, ...]:
+        """These runs with what is on record of them, in their order; without those that were taken away meanwhile."""
+        fresh = {record["run_id"]: rows.claimed(record, request.token) for record in records}
+        begun = [record["run_id"] for record in records if not record["blank"]]
+        if not begun:
+            return tuple(fresh.values())
+        parked = {record["run_id"] for record in records if record["prior"] == request.held.get(record["run_id"])}
+        found = await self._connections.fetch_quick(
+            self._statements["read_claimed"], begun, request.token, list(parked)
+        )
+        whole = {
+            record["run_id"]: rows.begun(fresh[record["run_id"]], record, resumed=record["run_id"] in parked)
+            for record in found
+        }
+        claimed = (fresh[record["run_id"]] if record["blank"] else whole.get(record["run_id"]) for record in records)
+        return tuple(run for run in claimed if run is not None)
 
     def _next_due(
         self, request: ClaimRequest, places: Sequence[Place | None], head: Record, records: Sequence[Record]
@@ -117,8 +134,6 @@ class Claims(Lines):
             limit,
             request.worker_id,
             request.token,
-            list(request.held),
-            list(request.held.values()),
             [place and place[0] for place in places],
             [place and place[1] for place in places],
             candidates,

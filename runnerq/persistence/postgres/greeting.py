@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import time
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import SplitResult, parse_qs, parse_qsl, urlencode, urlsplit
 
 import asyncpg
 import msgspec
@@ -28,6 +29,14 @@ STEADY_PLANS = {
 
 PATIENCE = 10.0
 """Seconds for one connection to be made."""
+
+_LEADS_THERE = frozenset({"host", "port", "dbname", "database", "user", "sslmode", "target_session_attrs"})
+_BEGINS = re.compile(r"\s*postgres(?:ql)?://", re.IGNORECASE)
+_OF_PAIRS = re.compile(r"[\s=]")
+_UNREADABLE = (
+    "the DSN cannot be read: expected postgresql://user:password@host:port/database. In the password write "
+    "% as %25, / as %2F, # as %23, ? as %3F, @ as %40, : as %3A, [ as %5B and ] as %5D"
+)
 
 _OLDEST_SERVER = 150000
 _LOOK = """
@@ -51,16 +60,51 @@ class Seen(msgspec.Struct, frozen=True):
 
 def place_of(dsn: str) -> str:
     """Where a DSN points, for messages: host, port and database, never the user's password."""
-    parts = urlsplit(dsn)
-    query = parse_qs(parts.query)
-    try:
-        named, port = parts.hostname, parts.port
-    except ValueError:
+    parts = _read(dsn)
+    if parts is None or "," in parts.netloc:
         return "the given DSN"
-    host = named or query.get("host", [""])[0] or os.environ.get("PGHOST", "the local socket")
-    number = port or query.get("port", [""])[0] or os.environ.get("PGPORT", "")
+    query = parse_qs(parts.query)
+    host = parts.hostname or query.get("host", [""])[0] or os.environ.get("PGHOST", "the local socket")
+    number = parts.port or query.get("port", [""])[0] or os.environ.get("PGPORT", "")
     database = parts.path.lstrip("/") or query.get("dbname", query.get("database", [""]))[0]
     return f"{host}{f':{number}' if number else ''}/{database or os.environ.get('PGDATABASE', '')}"
+
+
+def without_secrets(dsn: str) -> str | None:
+    """The DSN with what leads there and nothing else, for messages; None if it cannot be read."""
+    parts = _read(dsn)
+    if parts is None:
+        return None
+    user, at, hosts = parts.netloc.rpartition("@")
+    told = [(name, value) for name, value in parse_qsl(parts.query) if name in _LEADS_THERE]
+    return f"{parts.scheme}://{user.partition(':')[0]}{at}{hosts}{parts.path}{'?' if told else ''}{urlencode(told)}"
+
+
+def _read(dsn: str) -> SplitResult | None:
+    """The parts; None for what is no URL of ours, and where a password may be taken for something else."""
+    if not _BEGINS.match(dsn):
+        return None
+    try:
+        parts = urlsplit(dsn)
+        for host in parts.netloc.rpartition("@")[2].split(","):
+            _ = urlsplit(f"//{host}").port  # raises where it is none
+    except ValueError:
+        return None
+    return None if parts.netloc.count("@") > 1 or _misplaced(parts) else parts
+
+
+def _misplaced(parts: SplitResult) -> bool:
+    """Whether a piece that would be told may have a password in it."""
+    user, _, hosts = parts.netloc.rpartition("@")
+    pairs = [pair.partition("=") for pair in parts.query.split("&")]
+    led = [value for name, _, value in pairs if name in _LEADS_THERE]
+    # As in host=... password=...: half a URL, half the other form that libpq reads.
+    if any(_OF_PAIRS.search(piece) for piece in (user.partition(":")[0], hosts, parts.path, *led)):
+        return True
+    # A password that is not escaped ends what it stands in early, and its @ stands further on.
+    further_on = [parts.path, parts.fragment, *(name for name, _, _ in pairs)]
+    further_on += [value for name, _, value in pairs if name in _LEADS_THERE - {"user"}]
+    return any("@" in piece for piece in further_on) or (not parts.netloc and ":" in parts.path)
 
 
 async def call(
@@ -71,16 +115,28 @@ async def call(
     kept_statements: int = 0,
     patience: float = PATIENCE,
 ) -> Connection:
-    """One connection; without kept statements, each is planned when it is sent, and nothing of it stays."""
+    """One connection; without kept statements, each is planned when it is sent, and nothing of it stays.
+
+    Raises:
+        ConfigurationError: the DSN cannot be read.
+    """
+    if _read(dsn) is None:
+        raise ConfigurationError(_UNREADABLE)
     connect: Any = asyncpg.connect  # its annotation of timeout is narrower than what it takes
-    connection: Connection = await connect(
-        dsn,
-        timeout=patience,
-        command_timeout=command_timeout,
-        server_settings=dict(settings),
-        statement_cache_size=kept_statements,
-        max_cacheable_statement_size=0,  # no limit: commit.sql is longer than asyncpg would keep
-    )
+    try:
+        connection: Connection = await connect(
+            dsn,
+            timeout=patience,
+            command_timeout=command_timeout,
+            server_settings=dict(settings),
+            statement_cache_size=kept_statements,
+            max_cacheable_statement_size=0,  # no limit: commit.sql is longer than asyncpg would keep
+        )
+    except asyncpg.ClientConfigurationError:
+        raise  # which is a ValueError, too, and says what is wrong without a piece of the password
+    except ValueError:
+        # What it says has a piece of the DSN in it, and that may be one of the password.
+        raise ConfigurationError(_UNREADABLE) from None
     return connection
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import chain
 
 import asyncpg
@@ -68,6 +68,7 @@ class PostgresHeart:
                     load.running,
                     load.stuck,
                     load.late,
+                    datetime.now(UTC),
                 )
                 alive = records[0]["alive"]
                 held_back = await self._keep(connection, details) if alive and details else ()
@@ -88,6 +89,7 @@ class PostgresHeart:
                 if record["run_id"] is not None
             ),
             held_back=held_back,
+            drain=records[0]["drain"],
         )
 
     async def _keep(self, connection: Lent, details: Sequence[Details]) -> tuple[str, ...]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec import structs
+
 from runnerq.persistence.postgres.lending import Record
 from runnerq.persistence.records import (
     Activity,
@@ -32,7 +34,7 @@ from runnerq.workflow.journal import Row
 
 
 def claimed(record: Record, token: int) -> Claimed:
-    """A row of claim_runs.sql."""
+    """A row of claim_runs.sql, of a run that has nothing else on record."""
     return Claimed(
         id=record["run_id"],
         token=token,
@@ -54,14 +56,23 @@ def claimed(record: Record, token: int) -> Claimed:
         faults=record["faults"],
         cancel=record["cancel"],
         seen=record["seen"],
-        resumed=record["resumed"],
-        # Most of these are null in most claims, and a call costs more than a look.
-        rows=() if record["places"] is None else journal_rows(record),
-        signals=() if record["numbers"] is None else _mail(record),
-        outcomes=() if record["ended"] is None else _outcomes(record["ended"]),
-        attempts=() if record["attempts"] is None else attempts(record["attempts"]),
-        state=record["state"],
         limit=limit(record),
+        rank=record["rank"],
+    )
+
+
+def begun(run: Claimed, record: Record, *, resumed: bool) -> Claimed:
+    """The run with what a row of read_claimed.sql has of it."""
+    return structs.replace(
+        run,
+        cancel=record["cancel"],
+        seen=record["seen"],
+        resumed=resumed,
+        rows=journal_rows(record),
+        signals=_mail(record),
+        outcomes=_outcomes(record["ended"]),
+        attempts=attempts(record["attempts"]),
+        state=record["state"],
     )
 
 
@@ -233,6 +244,9 @@ def worker(record: Record) -> WorkerRecord:
         left_at=record["left_at"],
         reaped_at=record["reaped_at"],
         load=Load(held=record["held"], running=record["running"], stuck=record["stuck"], late=record["late"]),
+        library=record["library"],
+        clock_off=record["clock_off"],
+        drain_at=record["drain_at"],
     )
 
 
@@ -280,7 +294,7 @@ def _mail(record: Record) -> tuple[Mail, ...]:
     """Signals, from their columns as arrays. A signal's number is its id: it is unique in its run."""
     if record["numbers"] is None:
         return ()
-    columns = (record[name] for name in ("numbers", "numbers", "sent", "channels", "payloads"))
+    columns = (record[name] for name in ("numbers", "numbers", "sent", "channels", "payloads", "traces"))
     return tuple(map(Mail, *columns))
 
 

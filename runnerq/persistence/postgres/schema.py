@@ -23,10 +23,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import asyncpg
+import msgspec
 
 from runnerq.errors import SchemaError, StorageUnavailable
 from runnerq.persistence.postgres.faults import told
-from runnerq.persistence.postgres.lending import Connection
+from runnerq.persistence.postgres.lending import Connection, Lent
 from runnerq.persistence.postgres.statements import checked_schema, migrations, with_schema
 
 # Any number will do; it is this library's, and the schema's name goes beside it.
@@ -44,7 +45,11 @@ LOCK_PATIENCE = 60.0
 _LOCK_PAUSES = (0.2, 3.0)
 _HELD = (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError, asyncpg.QueryCanceledError)
 
-_VERSION = "select coalesce(max(version), 0) from runnerq.migration"
+_IS_THERE = """
+    select from pg_class as c join pg_namespace as n on n.oid = c.relnamespace
+    where n.nspname = $1 and c.relname = 'migration' and c.relkind = 'r'
+    """
+_VERSION = "select coalesce(max(version), 0) as version from runnerq.migration"
 _MIGRATION = (
     "create table if not exists runnerq.migration ("
     "version integer primary key, name text not null, applied_at timestamptz not null default now())"
@@ -55,6 +60,21 @@ _APPLIED = "insert into runnerq.migration (version, name) values ($1, $2)"
 _BUILD = re.compile(r"^create index concurrently if not exists (\w+) on [^;]+;", re.MULTILINE)
 _DROP = re.compile(r"^drop index concurrently if exists [^;]+;", re.MULTILINE)
 _BROKEN = "select exists(select from pg_index where indexrelid = to_regclass($1) and not indisvalid)"
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a schema is: at version ``present`` (0: it is not there), where this code's is ``newest``. ``missing``
+    are the migrations in between, by name."""
+
+    schema: str
+    present: int
+    newest: int
+    missing: tuple[str, ...]
+
+    @property
+    def fits(self) -> bool:
+        """Whether it is the one that this code needs."""
+        return self.present == self.newest
 
 
 async def migrate(connection: Connection, schema: str, another: Callable[[], Awaitable[Connection]]) -> None:
@@ -100,12 +120,21 @@ async def check(connection: Connection, schema: str) -> None:
         )
 
 
-async def _present(connection: Connection, schema: str) -> int:
+async def standing(connection: Lent, schema: str) -> Standing:
+    """How far the schema is, whatever is between it and this code. SchemaError where this role may not look."""
+    found = await _present(connection, schema)
+    missing = tuple(file.stem for version, file in migrations().items() if version > found)
+    return Standing(schema=schema, present=found, newest=max(migrations()), missing=missing)
+
+
+async def _present(connection: Lent, schema: str) -> int:
     """The version that is there; 0 where there is none."""
     with told():
-        if await connection.fetchval("select to_regclass($1)", f'"{schema}".migration') is None:
+        # Asked of the catalog: to_regclass is refused to a role that may not use the schema.
+        if not await connection.fetch(_IS_THERE, schema):
             return 0
-        return int(await connection.fetchval(with_schema(_VERSION, schema)))
+        [row] = await connection.fetch(with_schema(_VERSION, schema))
+        return int(row["version"])
 
 
 def _refuse_newer(present: int, newest: int, schema: str) -> None:

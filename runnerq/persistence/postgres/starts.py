@@ -102,6 +102,7 @@ class Starts:
             [plain(signal.channel, "the channel") for signal in signals],
             [signal.value for signal in signals],
             [None if signal.dedup is None else plain(signal.dedup, "the dedup id") for signal in signals],
+            [None if signal.trace is None else plain(signal.trace, "the trace") for signal in signals],
         ]
 
 

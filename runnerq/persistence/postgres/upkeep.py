@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from runnerq.persistence.postgres.deletion import Deletion
 from runnerq.persistence.postgres.lending import Record
 from runnerq.persistence.postgres.texts import plain
-from runnerq.persistence.records import CRASH_CAP, Definition, Reaped, Registered, Sent, Wake, WorkerRow
+from runnerq.persistence.records import CRASH_CAP, Changed, Definition, Reaped, Registered, Sent, Wake, WorkerRow
 
 PARENT_ENDED = "parent ended"
 """The reason of a cancel that a parent's end asks for."""
@@ -39,6 +39,7 @@ class Upkeep(Deletion):
             [definition.build for definition in definitions],
             [definition.options for definition in definitions],
             [definition.schema for definition in definitions],
+            None if worker.library is None else plain(worker.library, "the version"),
         )
         return Registered(now=record["now"], build_seen=record["build_seen"])
 
@@ -60,6 +61,13 @@ class Upkeep(Deletion):
             await asyncio.sleep(_PAUSE)
         return count
 
+    async def drain(self, worker_id: int) -> Changed:
+        records = await self._connections.fetch(self._statements["drain_worker"], worker_id)
+        if not records:
+            return Changed.UNKNOWN
+        self._changes.tell(Wake(workers=frozenset((worker_id,))))
+        return Changed.CHANGED if records[0]["asked"] else Changed.UNCHANGED
+
     async def wake_due(self, limit: int) -> int:
         began = self._due_floor.begin(time.monotonic())
         records = await self._connections.fetch_upkeep(self._statements["wake_due"], limit, began)
@@ -70,6 +78,15 @@ class Upkeep(Deletion):
 
     async def unblock(self, build: str, served: Sequence[str], limit: int) -> int:
         return await self._moved("unblock_runs", build, list(served), limit)
+
+    async def adopt(self, definitions: Sequence[Definition], limit: int) -> int:
+        return await self._moved(
+            "adopt_runs",
+            [definition.kind for definition in definitions],
+            [definition.name for definition in definitions],
+            [definition.version for definition in definitions],
+            limit,
+        )
 
     async def sweep(self, limit: int) -> int:
         records = await self._connections.fetch_upkeep(self._statements["sweep_runs"], limit)
@@ -94,10 +111,20 @@ class Upkeep(Deletion):
         ]
 
     async def _moved(self, statement: str, *args: object) -> int:
-        """Run a statement that makes runs ready and answers with how many a queue."""
-        records: Sequence[Record] = await self._connections.fetch_upkeep(self._statements[statement], *args)
-        self._tell(record["queue"] for record in records)
-        return sum(record["how_many"] for record in records)
+        """Run a statement that makes runs ready and answers with how many a queue.
+
+        What it skipped, as somebody held it, is tried for a moment more: the end of a child holds its parent for as
+        long as a commit takes, and the next look may be a minute away.
+        """
+        moved = 0
+        for _ in range(_TRIES):
+            records: Sequence[Record] = await self._connections.fetch_upkeep(self._statements[statement], *args)
+            self._tell(record["queue"] for record in records)
+            moved += sum(record["how_many"] for record in records)
+            if not any(record["skipped"] for record in records):
+                break
+            await asyncio.sleep(_PAUSE)
+        return moved
 
     def _tell(self, queues: Iterable[str | None]) -> None:
         self._changes.tell(Wake(queues=frozenset(queue for queue in queues if queue is not None)))

@@ -1,18 +1,17 @@
-"""What a person asks of one run or one queue, and runs that nobody knew."""
+"""What a person asks of one run or one queue."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 
 from runnerq.persistence.postgres.runs import RunWrites
 from runnerq.persistence.postgres.starts import wake_of
 from runnerq.persistence.postgres.texts import plain
-from runnerq.persistence.records import Changed, Definition, Wake
+from runnerq.persistence.records import Changed, Wake
 
 
 class Verbs(RunWrites):
-    """Writes of clients, and of workers for what clients have written."""
+    """Writes of clients."""
 
     async def run_now(self, run_id: str) -> Changed:
         return await self._change("run_now", run_id)
@@ -30,17 +29,6 @@ class Verbs(RunWrites):
         resumed = await self._connections.fetch(self._statements["resume_queue"], plain(queue, "the queue"))
         self._changes.tell(Wake(queues=frozenset((queue,) if resumed else ())))
         return bool(resumed)
-
-    async def adopt(self, definitions: Sequence[Definition], limit: int) -> int:
-        records = await self._connections.fetch_upkeep(
-            self._statements["adopt_runs"],
-            [definition.kind for definition in definitions],
-            [definition.name for definition in definitions],
-            [definition.version for definition in definitions],
-            limit,
-        )
-        self._changes.tell(Wake(queues=frozenset(record["queue"] for record in records)))
-        return sum(record["how_many"] for record in records)
 
     async def _change(self, statement: str, run_id: str, *args: object) -> Changed:
         """What the statement answers; asked again while the run is worked on between its snapshot and its lock."""

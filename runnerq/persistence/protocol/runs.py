@@ -187,6 +187,11 @@ class Runs(Protocol):
         """Write the worker's row, upsert what it serves, and remember when its build was first seen."""
         ...
 
+    async def drain(self, worker_id: int) -> Changed:
+        """Ask a worker to stop in order: its beats are told so from then on. UNCHANGED if it was asked before, UNKNOWN
+        if it is not on record or has gone."""
+        ...
+
     async def reap(self, worker_id: int, token: int, limit: int) -> list[Reaped]:
         """Take the runs of workers that are gone: lease run out, or the beat's connection visibly gone and no beat for
         3 s. Under CRASH_CAP crashes they go back to ready (the first at once, the next after 1, 2, 4 s, with jitter);

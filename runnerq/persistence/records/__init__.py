@@ -34,6 +34,7 @@ from runnerq.persistence.records.base import (
     Status,
     Stored,
     Struct,
+    heard_within,
 )
 from runnerq.persistence.records.claims import (
     Ask,
@@ -208,6 +209,7 @@ __all__ = [
     "bucket_of",
     "failed_ones",
     "fingerprint",
+    "heard_within",
     "in_order",
     "named",
     "percentile",

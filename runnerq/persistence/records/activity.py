@@ -2,7 +2,8 @@
 
 Rules, the same for every backend
 - A duration is counted in one of ``BUCKETS`` slots, each reaching ``STEP`` times as far as the one before it; a
-  percentile is read from these counts, and is right to within a slot.
+  percentile is read from these counts, and is right to within a slot, from below in the last one: it is never longer
+  than what was counted.
 - Two failures are alike if their type and message are, with every word that has a digit in it put as ``#``: ids,
   numbers and times are told apart by nobody. See ``fingerprint``.
 """
@@ -90,17 +91,21 @@ def bucket_of(seconds: float) -> int:
 
 
 def percentile(durations: Sequence[int], share: float) -> float | None:
-    """Seconds within which this share of what was counted ended; None if nothing was."""
+    """Seconds within which about this share of what was counted ended, never more than the longest of it took; None if
+    nothing was."""
     wanted = sum(durations) * share
     if not wanted:
         return None
+    # Where in its slot the longest one lies is not known: it took as long as the slot begins at least.
+    last = max(slot for slot, count in enumerate(durations) if count)
+    longest = SHORTEST * math.pow(STEP, last - 1) if last else 0.0
     seen = 0.0
     for slot, count in enumerate(durations):
         if count and seen + count >= wanted:
             # Within a slot by its share, on the scale that slots are cut by.
-            return SHORTEST * math.pow(STEP, slot - 1 + (wanted - seen) / count)
+            return min(longest, SHORTEST * math.pow(STEP, slot - 1 + (wanted - seen) / count))
         seen += count
-    return SHORTEST * math.pow(STEP, BUCKETS - 1)
+    return longest
 
 
 def fingerprint(error: str | None, reason: str | None) -> str:

@@ -32,6 +32,11 @@ VISIBLY_GONE = 3.0
 """Seconds without a beat after which a worker whose beat's connection is visibly gone is taken for gone."""
 
 
+def heard_within(lease: float) -> float:
+    """Seconds within which a worker that is well is heard of: several beats. One that is not counts as silent."""
+    return min(lease, max(VISIBLY_GONE, lease / 6))
+
+
 class Status(StrEnum):
     """What a run is doing. The first four and the last four are stored; a pending run due later shows the other two."""
 
@@ -48,6 +53,7 @@ class Status(StrEnum):
 
     @property
     def ended(self) -> bool:
+        """Whether a run of this status has ended."""
         return self in _ENDED
 
 

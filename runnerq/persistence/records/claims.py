@@ -27,13 +27,14 @@ class ClaimRequest(Struct, frozen=True, kw_only=True):
 
 
 class Mail(msgspec.Struct, frozen=True, gc=False):
-    """A signal in a run's mailbox. ``number`` is the inbox count it made: its order."""
+    """A signal in a run's mailbox. ``number`` is the inbox count it made: its order. ``trace`` is as it was sent."""
 
     id: int
     number: int
     at: datetime
     channel: str
     value: str | None
+    trace: str | None = None
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
@@ -66,7 +67,8 @@ class Claimed(Struct, frozen=True, kw_only=True):
     ``seen`` is the inbox count of the very snapshot that read ``signals`` and ``outcomes``; ``resumed`` says that the
     run still carried the token given in ``held``, and then ``rows`` is empty. ``outcomes`` covers the children that the
     park named; what it did not name is read with ``inbox``. ``cancel`` is the reason of a requested cancel. ``faults``
-    is how many times in a row the run was blocked by a fault of its worker.
+    is how many times in a row the run was blocked by a fault of its worker. ``rank`` is when it became ready, less the
+    head start of its priority.
     """
 
     id: str
@@ -96,6 +98,7 @@ class Claimed(Struct, frozen=True, kw_only=True):
     attempts: tuple[Attempt, ...] = ()
     state: str | None = None
     limit: Limit | None = None
+    rank: datetime | None = None
 
 
 class Claim(Struct, frozen=True, kw_only=True):
@@ -109,12 +112,14 @@ class Claim(Struct, frozen=True, kw_only=True):
 
 
 class NewSignal(Struct, frozen=True, kw_only=True):
-    """A value to send. One ``dedup`` id counts once a run and channel."""
+    """A value to send. One ``dedup`` id counts once a run and channel. ``trace`` is the W3C traceparent of what it was
+    sent in, if somebody keeps traces."""
 
     run_id: str
     channel: str
     value: str
     dedup: str | None = None
+    trace: str | None = None
 
 
 class Sent(StrEnum):

@@ -8,7 +8,7 @@ from runnerq.persistence.records.base import Kind, Struct
 
 
 class WorkerRow(Struct, frozen=True, kw_only=True):
-    """A worker as it registers. ``lease`` is seconds."""
+    """A worker as it registers. ``lease`` is seconds, ``library`` the version of runnerq that it runs."""
 
     id: int
     lease: float
@@ -18,6 +18,7 @@ class WorkerRow(Struct, frozen=True, kw_only=True):
     queues: tuple[str, ...]
     served: tuple[str, ...]
     slots: int = 0
+    library: str | None = None
 
 
 class Load(Struct, frozen=True, kw_only=True):
@@ -44,7 +45,12 @@ class Details(Struct, frozen=True, kw_only=True):
 
 
 class WorkerRecord(Struct, frozen=True, kw_only=True):
-    """A worker as it stands. ``alive`` says that it counts as living now; ``left_at`` that it signed off by itself."""
+    """A worker as it stands. ``alive`` says that it was heard of lately: within a sixth of its lease, and within
+    VISIBLY_GONE where its connection is gone. ``left_at`` says that it signed off by itself.
+
+    ``library`` is the version of runnerq that it runs (None: one that did not say), ``clock_off`` how many seconds its
+    machine's clock was ahead of the database's at its last beat, ``drain_at`` when somebody asked it to stop in order.
+    """
 
     id: int
     host: str
@@ -60,6 +66,20 @@ class WorkerRecord(Struct, frozen=True, kw_only=True):
     left_at: datetime | None = None
     reaped_at: datetime | None = None
     load: Load = Load()
+    library: str | None = None
+    clock_off: float | None = None
+    drain_at: datetime | None = None
+
+    @property
+    def claims(self) -> bool:
+        """Whether it takes up runs: it is alive, and nobody has asked it to stop."""
+        return self.alive and self.drain_at is None
+
+    def silent_for(self, now: datetime) -> float | None:
+        """Seconds since its last beat, where it is not well and was not found gone yet; None elsewhere."""
+        if self.alive or self.reaped_at is not None:
+            return None
+        return max(0.0, (now - self.beat_at).total_seconds())
 
 
 class Registered(Struct, frozen=True, kw_only=True):
@@ -79,12 +99,14 @@ class Arrival(Struct, frozen=True, kw_only=True):
 
 class Pulse(Struct, frozen=True, kw_only=True):
     """The reply to a beat. ``alive`` is False once the worker was reaped; a beat never revives it. ``held_back`` names
-    the runs whose details were left out because somebody held their rows: those are to be sent again."""
+    the runs whose details were left out because somebody held their rows: those are to be sent again. ``drain``:
+    somebody asked the worker to stop in order."""
 
     alive: bool
     now: datetime
     arrivals: tuple[Arrival, ...] = ()
     held_back: tuple[str, ...] = ()
+    drain: bool = False
 
 
 class Reaped(Struct, frozen=True, kw_only=True):

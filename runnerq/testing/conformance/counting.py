@@ -6,9 +6,11 @@ from collections import Counter
 from datetime import datetime, timedelta
 
 from runnerq.persistence.records import (
+    VISIBLY_GONE,
     Aggregate,
     Back,
     Counted,
+    Definition,
     Group,
     GroupBy,
     Load,
@@ -219,6 +221,8 @@ class TestWorkers:
             beat_at=beaten.now,
             alive=True,
             load=load,
+            library="1.2.3",
+            clock_off=worker.clock_off,
         )
         assert before <= worker.registered_at <= beaten.now
 
@@ -230,12 +234,37 @@ class TestWorkers:
         async with Beating(world.storage, silent) as heart:
             await heart.beat()
             await world.storage.reap(alive.id, 1, 10)
-        await world.advance(10)
+        await world.advance(6)
         shown = {worker.id: worker for worker in await world.storage.workers()}
         assert next(iter(shown)) == alive.id
         assert [shown[each.id].alive for each in (left, reaped, silent, alive)] == [False, False, False, True]
         assert (shown[left.id].left_at is None, shown[reaped.id].left_at) == (False, None)
         assert (shown[reaped.id].reaped_at is None, shown[silent.id].reaped_at) == (False, None)
+
+    async def test_one_that_has_missed_several_beats_counts_as_none_that_lives_until_it_is_heard_again(
+        self, world: World
+    ) -> None:
+        known = Definition(kind="workflow", name="order", version=1, queue="q", build="b1")
+        holder = await a_holder(world.storage, definitions=[known])
+
+        async def counts() -> list[bool]:
+            [worker], [definition] = await world.storage.workers(), await world.storage.definitions("order")
+            served = [queue.workers for queue in await world.storage.queues()]
+            return [worker.alive, definition.served, served == [1]]
+
+        async with Beating(world.storage, holder) as heart:
+            await heart.beat()
+            await world.advance(9 - VISIBLY_GONE)
+            assert await counts() == [True] * 3
+            await world.advance(2 + VISIBLY_GONE)
+            assert await counts() == [False] * 3
+            [silent] = await world.storage.workers()
+            assert (silent.silent_for(await world.storage.now()) or 0) >= 11
+            await heart.beat()
+            assert await counts() == [True] * 3
+        # Its connection is gone now, which says more than the beats that are missing.
+        await world.advance(1 + VISIBLY_GONE)
+        assert await counts() == [False] * 3
 
     async def test_a_worker_that_has_been_gone_for_a_day_is_none(self, world: World) -> None:
         gone = await a_holder(world.storage)

@@ -8,6 +8,7 @@ from runnerq.persistence.records import (
     GOING,
     Attempt,
     Back,
+    Changed,
     End,
     Park,
     Status,
@@ -76,6 +77,26 @@ class TestBeat:
         assert await world.storage.reap(reaper.id, new_token(), 10) == []
         async with Beating(world.storage, gone) as heart:
             assert not (await heart.beat()).alive
+
+
+class TestDrain:
+    async def test_the_beats_of_a_worker_that_is_to_drain_say_so_and_those_of_others_do_not(self, world: World) -> None:
+        holder, other = await a_holder(world.storage), await a_holder(world.storage)
+        async with Beating(world.storage, holder) as heart, Beating(world.storage, other) as bystander:
+            assert not (await heart.beat()).drain
+            assert await world.storage.drain(holder.id) is Changed.CHANGED
+            assert await world.storage.drain(holder.id) is Changed.UNCHANGED
+            for _ in range(2):
+                assert (await heart.beat()).drain
+            assert not (await bystander.beat()).drain
+        asked = {worker.id: worker.drain_at is not None for worker in await world.storage.workers()}
+        assert asked == {holder.id: True, other.id: False}
+
+    async def test_one_that_has_gone_or_never_was_cannot_be_asked(self, world: World) -> None:
+        holder = await a_holder(world.storage)
+        await world.storage.give_back(holder.id)
+        assert await world.storage.drain(holder.id) is Changed.UNKNOWN
+        assert await world.storage.drain(4711) is Changed.UNKNOWN
 
 
 class TestArrivals:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 
 from runnerq.ids import new_run_id
@@ -34,6 +35,18 @@ class TestSignals:
         assert [(mail.channel, mail.value) for mail in left] == [("b", "2"), ("a", "3")]
         assert left == list(box.signals[1:])
         assert await world.storage.mailbox(new_run_id()) == []
+
+    async def test_a_signal_comes_with_the_trace_that_it_was_sent_in(self, world: World) -> None:
+        trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+        new = a_run()
+        await world.storage.start([new])
+        traced = [msgspec.structs.replace(a_signal(new.id), trace=trace), a_signal(new.id)]
+        await world.storage.send(traced)
+        holder = await a_holder(world.storage)
+        run = await holder.take(new)
+        box = await holder.inbox(run)
+        assert [mail.trace for mail in run.signals] == [trace, None]
+        assert [mail.trace for mail in box.signals] == [trace, None]
 
     async def test_a_signal_may_come_while_the_run_is_held(self, world: World) -> None:
         holder = await a_holder(world.storage)

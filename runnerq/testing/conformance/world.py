@@ -192,6 +192,7 @@ async def a_holder(
             queues=(QUEUE,),
             served=tuple(served for _, served in PAIRS),
             slots=10,
+            library="1.2.3",
         ),
         definitions,
     )

@@ -76,6 +76,7 @@ EVERY: dict[str, Callable[[Context], Awaitable[object]]] = {
     "schedule-delete": lambda c: fleet.delete_schedule(c, "n"),
     "limit-set": lambda c: fleet.set_limit(c, fleet.LimitRequest(scope="bank", concurrency=1)),
     "limit-delete": lambda c: fleet.delete_limit(c, "bank"),
+    "worker-drain": lambda c: fleet.drain_worker(c, "4711"),
 }
 """Each action of the table, asked for."""
 
@@ -198,8 +199,9 @@ async def test_the_fleet_is_changed_and_the_audit_says_so(client: Client, contex
     [limit] = await client.limits.list()
     assert (limit.rate, limit.per_key) == ((3, 60.0), True)
     assert (await fleet.delete_limit(context, "bank")).changed
-    with pytest.raises(ConfigurationError):
-        await fleet.put_schedule(context, msgspec.structs.replace(request, cron="* * * *"))
+    with pytest.raises(BadFields) as refused_:
+        await fleet.put_schedule(context, msgspec.structs.replace(request, cron="* * * *", zone="Mars"))
+    assert set(refused_.value.errors) == {"cron", "zone"}
     assert [(row.action, row.target) for row in await rows(context)][::-1][:4] == [
         ("queue-pause", "mail"), ("schedule-put", "n"), ("schedule-put", "n"), ("schedule-trigger", "n"),
     ]  # fmt: skip
@@ -219,6 +221,9 @@ async def test_each_action_on_a_run_changes_it_once(client: Client, context: Con
     async def a_delayed() -> str:
         return (await client.options(delay=3600).start(charge, {})).id
 
+    async def a_delayed_workflow() -> str:
+        return (await client.options(delay=3600).start("checkout", {})).id
+
     async def a_dead_letter() -> str:
         run = await client.start(refused, 1)
         await run.reached(Status.DEAD_LETTER, timeout=10)
@@ -234,7 +239,11 @@ async def test_each_action_on_a_run_changes_it_once(client: Client, context: Con
         (a_delayed, terminate, "Nothing changed: it has ended already"),
         (a_delayed, lambda c, run_id: reschedule(c, run_id, LATER), "Nothing changed: it was due then"),
         (a_delayed, lambda c, run_id: set_priority(c, run_id, "low"), "Nothing changed: it has priority low"),
-        (a_delayed, lambda c, run_id: send(c, run_id, "note", 1, dedup="d"), "'note' was sent with dedup 'd' before"),
+        (
+            a_delayed_workflow,
+            lambda c, run_id: send(c, run_id, "note", 1, dedup="d"),
+            "'note' was sent with dedup 'd' before",
+        ),
         (a_dead_letter, retry, None),
         (done, delete, None),
     ):

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import math
 import re
 from datetime import UTC, datetime
 
+import msgspec
 import pytest
 
 from runnerq.client.client import Client
@@ -12,11 +14,13 @@ from runnerq.console.models.dead_letters import failures
 from runnerq.console.models.filters import RunQuery, parse_query
 from runnerq.console.models.overview import activity, overview
 from runnerq.console.models.queues import queue, queues
+from runnerq.console.models.run import run_detail
 from runnerq.console.models.runs import count
 from runnerq.console.models.schedules import schedule, schedules
 from runnerq.console.models.types import TypeNotFound, type_, types
 from runnerq.console.models.workers import WorkerNotFound, worker, workers
-from runnerq.persistence.records import QueueRecord, Status
+from runnerq.persistence.records import QueueRecord, Status, WorkerRow
+from runnerq.persistence.records.activity import BUCKETS, SHORTEST, STEP, bucket_of, percentile
 from runnerq.runtime.worker import Worker
 from runnerq.workflow.commands import Flow
 from runnerq.workflow.context import Context as Ctx
@@ -167,3 +171,62 @@ async def test_a_worker_is_shown_by_its_id_and_after_its_end_as_one_that_left(cl
     assert (await worker(context, alive.id)).state == "left"
     with pytest.raises(WorkerNotFound):
         await worker(context, "1")
+
+
+async def test_a_worker_that_is_asked_to_stop_serves_nothing(client: Client, context: Context) -> None:
+    async with Worker(client, workflows=[checkout], activities=[charge], build="tests"):
+        waiting = await client.start(checkout, {})
+        await waiting.reached(Status.WAITING, timeout=10)
+    served = ("charge", "checkout@1")
+    row = WorkerRow(id=4711, lease=60, host="web-1", pid=1, build="b", queues=("default",), served=served, slots=2)
+    await client.storage.register(row, [])
+    ready = await client.start(charge, {})
+    [listed] = await queues(context)
+    assert (listed.workers, listed.obstacle) == (1, None)
+    await client.storage.drain(4711)
+    context.cache.forget()
+    words = "is asked to stop, and takes up nothing new"
+    found = (await run_detail(context, ready.id)).waiting
+    assert found is not None
+    assert (found.held_by, found.obstacle) == ("worker", f"the worker that serves 'charge' on queue 'default' {words}")
+    [listed] = await queues(context)
+    assert (listed.workers, listed.obstacle) == (0, f"the worker that serves it {words}")
+    shown = await queue(context, "default")
+    assert (shown.worker_ids, [each.workers for each in shown.types]) == ((), [0, 0])
+    assert [alert.text for alert in (await overview(context)).alerts] == [
+        "1 run is ready, of charge on queue default, and every worker that serves that is asked to stop",
+        "1 run is open, of checkout@1 on queue default, and every worker that serves that is asked to stop",
+    ]
+    assert not any(each.served for each in await types(context))
+    fresh = msgspec.structs.replace(row, id=4712)
+    await client.storage.register(fresh, [])
+    context.cache.forget()
+    assert (await overview(context)).alerts == ()
+    assert (await queues(context))[0].obstacle is None
+
+
+@pytest.mark.parametrize(
+    "took", [(274_000.0,), (0.606, 0.738), (0.0,), (1e-4, 5.0), (*(0.1 for _ in range(99)), 90.0), (3.0,) * 40]
+)
+def test_a_percentile_is_about_right_and_never_longer_than_what_took_longest(took: tuple[float, ...]) -> None:
+    durations = [0] * BUCKETS
+    for seconds in took:
+        durations[bucket_of(seconds)] += 1
+    for share in (0.5, 0.95):
+        about = percentile(durations, share)
+        exact = sorted(took)[math.ceil(share * len(took)) - 1]
+        assert about is not None
+        assert about <= max(took)
+        assert exact / STEP - SHORTEST <= about <= exact * STEP + SHORTEST
+
+
+async def test_percentiles_of_a_few_runs_are_those_of_the_runs(
+    client: Client, context: Context, worker: Worker
+) -> None:
+    runs = [await client.start(charge, {}) for _ in range(3)]
+    for run in runs:
+        await run.result(10)
+    infos = [await run.info() for run in runs]
+    took = sorted((i.ended_at - i.started_at).total_seconds() for i in infos if i.ended_at and i.started_at)
+    shown = (await type_(context, "charge")).type
+    assert (shown.p50, shown.p95) == (took[1], took[2])

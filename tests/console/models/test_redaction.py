@@ -104,6 +104,9 @@ def test_in_the_text_of_an_error_what_stands_behind_a_telling_name_is_masked(tex
         "password => S3CR3T",
         "form[password]=S3CR3T",
         "token: abcS_E_C_R_E_Tabc",
+        "mysqldump --password S3CR3T --user ada: exit code 2",
+        "Command '['login', '--api-key', 'S3CR3T']' returned 1",
+        "<auth><user>ada</user><wsse:Password Type='x'>S3CR3T</wsse:Password></auth>",
         "got Bearer S3CR3T-and-more-of-it for an answer",
     ],
 )
@@ -114,7 +117,16 @@ def test_a_secret_is_masked_in_every_form_in_which_errors_have_it(text: str) -> 
     assert MASK in shown
 
 
-@pytest.mark.parametrize("text", ["missing fields: 'password', 'token'", "unexpected token: EOF", "no session: gone"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "missing fields: 'password', 'token'",
+        "unexpected token: EOF",
+        "no session: gone",
+        "--no-password --token",
+        "<token/>",
+    ],
+)
 def test_names_and_words_alone_are_no_secrets(text: str) -> None:
     assert mask(ERROR, text) is text
 

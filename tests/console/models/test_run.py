@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
+import msgspec
 import pytest
 
 from runnerq.client.client import Client
@@ -11,17 +12,21 @@ from runnerq.console.models.blocked import blocked
 from runnerq.console.models.context import Context, context_of
 from runnerq.console.models.filters import BadFields
 from runnerq.console.models.offers import offers
-from runnerq.console.models.run import run_detail, whole_payload
+from runnerq.console.models.redaction import Spot
+from runnerq.console.models.run import block_view, run_detail, whole_payload
 from runnerq.console.models.signals import signals
 from runnerq.console.models.tree import children_of, tree
 from runnerq.errors import RunNotFound
 from runnerq.persistence.memory import MemoryStorage
-from runnerq.persistence.records import Status
+from runnerq.persistence.records import BlockRecord, Status
 from runnerq.runtime.worker import Worker
 from runnerq.serialization.encryption import Encryption
 from runnerq.workflow.commands import Flow
 from runnerq.workflow.context import Context as Ctx
 from runnerq.workflow.declare import workflow
+from runnerq.workflow.ending import Blocked
+from runnerq.workflow.journal import Asked
+from runnerq.workflow.recorder import diverged
 from tests.console.shop import SECRET, charge, checkout, fanned, mistaken, refused, resting
 
 
@@ -92,6 +97,35 @@ async def test_a_blocked_run_shows_why_and_its_traceback_without_a_secret(
     assert block is not None
     assert "LookupError" in (block.traceback or "")
     assert SECRET not in str(block)
+
+
+@pytest.mark.parametrize("said", ["", " (recorded digest 2ndDigest_1-, now 1stDigest_1-)"])
+def test_a_block_tells_of_other_arguments_without_their_digests(context: Context, said: str) -> None:
+    was, now = Asked("1", "step", "pay", "2ndDigest_1-"), Asked("1", "step", "pay", "1stDigest_1-")
+    found = diverged("1", was, now, "shop.py:7 in checkout")
+    record = BlockRecord(
+        run_id="a run",
+        at=datetime.now(UTC),
+        # As it stands in the rows of a database that is older.
+        message=found.message.replace("with other arguments", f"with other arguments{said}"),
+        builds=("a", "b"),
+        position=found.position,
+        recorded=found.recorded,
+        asked=found.asked,
+        line=found.line,
+    )
+    block = block_view(context, Spot("error", "a run", "checkout"), record)
+    assert "Digest" not in str(block)
+    assert (block.recorded, block.asked) == ("step 'pay'", "step 'pay' with other arguments")
+    assert block.other_arguments
+    assert "with other arguments at shop.py:7 in checkout;" in block.message
+    patch = diverged("1", Asked("1", "patch", "fair", "build-2/4"), now, None)
+    other = block_view(context, Spot("error", "a run", "checkout"), msgspec.structs.replace(record, **_told(patch)))
+    assert (other.recorded, other.asked, other.other_arguments) == ("patch 'fair' (build-2/4)", "step 'pay'", False)
+
+
+def _told(block: Blocked) -> dict[str, str | None]:
+    return {"message": block.message, "recorded": block.recorded, "asked": block.asked}
 
 
 async def test_no_payload_of_a_run_leaves_with_its_secret(client: Client, context: Context, worker: Worker) -> None:
@@ -168,7 +202,7 @@ async def test_what_is_offered_is_what_the_state_of_a_run_allows(
         "blocked": every | {"retry"},  # it came to nothing that could be forked
         "dead letter": {"retry", "redrive", "fork", "delete", "reveal"},
         "done": {"delete", "reveal"},
-        "delayed": every | {"run-now", "reschedule"},
+        "delayed": (every - {"send"}) | {"run-now", "reschedule"},  # an activity, which takes no signals
         "unserved": every | {"reschedule"},
         "parent": {"fork", "delete", "reveal"},
         "child": {"fork", "reveal"},

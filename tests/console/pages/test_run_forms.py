@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from html import unescape
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,9 @@ from runnerq.client.handle import Handle
 from runnerq.console.models.redaction import MASK
 from runnerq.persistence.records import Priority, Status
 from runnerq.runtime.worker import Worker
+from runnerq.workflow.commands import Flow
+from runnerq.workflow.context import Context as Ctx
+from runnerq.workflow.declare import workflow
 from tests.console.browsing import Browser
 from tests.console.shop import ACTIVITIES, LARGE, SECRET, WORKFLOWS, charge, checkout, refused
 
@@ -111,12 +115,58 @@ async def test_each_verb_does_what_it_says(client: Client, worker: Worker, brows
     assert (await parked.info()).reason == "no more tea"
 
 
+@workflow(name="priced")
+def priced(ctx: Ctx) -> Flow[None]:
+    yield ctx.step(charge, {"cents": 1})
+    yield ctx.signal("go")
+
+
+@workflow(name="priced")
+def priced_otherwise(ctx: Ctx) -> Flow[None]:
+    yield ctx.step(charge, {"cents": 2})
+    yield ctx.signal("go")
+
+
+@workflow(name="priced")
+def renamed(ctx: Ctx) -> Flow[None]:
+    yield ctx.signal("go")
+
+
+@pytest.mark.parametrize(("after", "accepts"), [(priced_otherwise, True), (renamed, False)])
+async def test_a_retry_of_a_blocked_run_says_that_it_blocks_again_and_takes_other_arguments_where_those_differ(
+    client: Client, browser: Browser, after: Any, accepts: bool
+) -> None:
+    async with Worker(client, workflows=[priced], activities=[charge], build="1"):
+        run = await client.start(priced)
+        await run.reached(Status.WAITING, timeout=10)
+    await run.send("go", None)
+    async with Worker(client, workflows=[after], activities=[charge], build="2"):
+        await run.reached(Status.BLOCKED, timeout=10)
+    opened, name = (await browser.get(f"/runs/{run.id}")).text, "do-retry-blocked" + ("-arguments" if accepts else "")
+    assert f'popovertarget="{name}">Retry' in opened
+    listed = (await browser.get("/blocked")).text
+    assert f'popovertarget="retry-{run.id}">Retry' in listed
+    for page, of in ((opened, name), (listed, f"retry-{run.id}")):
+        dialog = page.partition(f'id="{of}" popover')[2].partition("</form>")[0]
+        assert "blocks again unless that has changed" in dialog
+        assert ('name="accept"' in dialog, 'name="reason"' in dialog) == (accepts, True)
+    fields = {"reason": "it is the same price", **({"accept": "arguments"} if accepts else {})}
+    assert (await browser.send_form(f"/runs/{run.id}/retry", fields)).status_code == 303
+    async with Worker(client, workflows=[after], activities=[charge], build="2"):
+        await run.reached(Status.COMPLETED if accepts else Status.BLOCKED, timeout=10)
+
+
 async def test_a_time_that_is_none_leaves_a_run_as_it_is(client: Client, browser: Browser) -> None:
     later = await client.options(delay=timedelta(days=1)).start(charge, {})
     before = await later.info()
     for at in ("", "soon", "9999999w"):
-        sent = await browser.send_form(f"/runs/{later.id}/reschedule", {"at": at, "back": f"/runs/{later.id}"})
-        assert 'class="note fail"' in (await browser.get(sent.headers["location"])).text
+        fields = {"at": at, "reason": "the bank is closed", "back": f"/runs/{later.id}"}
+        sent = await browser.send_form(f"/runs/{later.id}/reschedule", fields)
+        assert sent.status_code == 400
+        # Nothing that was typed is lost: it stands on the page, which leads back.
+        assert "the bank is closed</dd>" in sent.text
+        assert at in sent.text
+        assert f'href="/runs/{later.id}">Back to the form</a>' in sent.text
     assert await later.info() == before
 
 

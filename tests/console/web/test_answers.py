@@ -24,6 +24,62 @@ from tests.console.browsing import Browser, browsing, console_of
 RUN = "019a0000-0000-7000-8000-000000000001"
 
 
+@pytest.mark.parametrize(
+    ("path", "status", "words", "to"),
+    [
+        ("/runs?queue=mail&cursor=gone", 400, "From the beginning", "/runs?queue=mail"),
+        ("/blocked?cursor=gone", 400, "From the beginning", "/blocked"),
+        (f"/runs/{RUN}/history", 404, "To the runs", "/runs"),
+        ("/no/such/page", 404, "To the runs", "/runs"),
+        ("/schedules/none", 404, "To the schedules", "/schedules"),
+        ("/batches/none", 404, "To the batches", "/batches"),
+        ("/workers/none", 404, "To the workers", "/workers"),
+        ("/types/none", 404, "To the types", "/types"),
+    ],
+)
+async def test_what_trying_again_cannot_help_leads_to_where_one_goes_on(
+    browser: Browser, path: str, status: int, words: str, to: str
+) -> None:
+    answer = await browser.get(path)
+    assert answer.status_code == status
+    assert "Try again" not in answer.text
+    assert f'href="{to}">{words}</a>' in answer.text
+
+
+@pytest.mark.parametrize(
+    ("to", "fields"),
+    [
+        ("/limits", {"verb": "set", "scope": "stripe-and-more", "concurrency": "-5"}),
+        ("/limits", {"verb": "set", "scope": "stripe-and-more"}),
+        ("/schedules", {"verb": "backfill", "name": "nightly", "since": "soon, my dear", "until": "later"}),
+        ("/queues", {"verb": "pause", "name": "mail", "reason": "long " * 500}),
+    ],
+)
+async def test_a_form_that_is_refused_leads_back_and_shows_what_was_typed(
+    browser: Browser, to: str, fields: dict[str, str]
+) -> None:
+    refused = await browser.send_form(to, fields, back=f"{to}?look=1")
+    assert refused.status_code == 400
+    assert f'href="{to}?look=1">Back to the form</a>' in refused.text
+    assert "Try again" not in refused.text
+    for name, text in fields.items():
+        assert (f">{text}</dd>" in refused.text) == (name != "verb"), name
+    assert browser.token not in refused.text.partition('class="oops"')[2]
+
+
+async def test_a_server_that_is_not_well_is_tried_again() -> None:
+    storage = PostgresStorage("postgresql://nobody@127.0.0.1:1/none")
+    async with console_of(Client(storage)) as browser:
+        assert 'href="/runs">Try again</a>' in (await browser.get("/runs")).text
+
+
+async def test_the_command_of_a_run_has_the_options_of_its_console(client: Client) -> None:
+    run = await client.start("nobody_knows")
+    async with console_of(client, command_options="--dsn postgresql://db/shop --schema rq") as browser:
+        page = (await browser.get(f"/runs/{run.id}")).text
+    assert f">runnerq show {run.id} --dsn postgresql://db/shop --schema rq<" in page
+
+
 class TestHeaders:
     @pytest.mark.parametrize(
         ("path", "status"),

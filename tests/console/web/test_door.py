@@ -24,6 +24,7 @@ async def signed(client: Client) -> AsyncIterator[Browser]:
     """A browser at a console with a token, signed in."""
     async with console_of(client, auth=token_auth(TOKEN)) as browser:
         await sign_in(browser, TOKEN)
+        await browser.get("/settings")  # the page that one is led to, with a form of this session
         yield browser
 
 
@@ -63,6 +64,9 @@ class TestWithoutAuth:
         for header in (
             "Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Server", "X-Forwarded", "X-Real-IP", "Via",
             "X-Original-Forwarded-For", "CF-Connecting-IP", "True-Client-IP", "X-Client-IP", "X-Envoy-External-Address",
+            "X-Rewrite-URL", "Client-IP", "X-Scheme", "X-Nginx-Proxy", "X-Request-Start", "CF-Ray", "CDN-Loop",
+            "Fly-Client-IP", "DO-Connecting-IP", "X-Azure-ClientIP", "X-Azure-FDID", "X-Vercel-Id", "X-Appengine-City",
+            "X-ProxyUser-Ip", "Ali-CDN-Real-IP", "X-Amzn-Trace-Id", "X-Cloud-Trace-Context", "Fly-Region", "X-Host",
         ):  # fmt: skip
             assert (await browser.get("/settings", headers={header: "for=127.0.0.1"})).status_code == 403, header
 
@@ -142,9 +146,42 @@ class TestToken:
             assert "not-the-token" not in refused.text
             assert (await browser.get("/settings")).status_code == 303
 
-    async def test_signing_out_ends_the_session(self, signed: Browser) -> None:
+    async def test_signing_out_ends_the_session_also_for_who_has_a_copy_of_its_cookie(self, signed: Browser) -> None:
+        copied = httpx.Cookies(signed.cookies)
         assert (await signed.send_form("/logout")).headers["location"] == "/login"
         assert (await signed.get("/settings")).status_code == 303
+        signed.cookies = copied
+        assert (await signed.get("/settings")).status_code == 303
+
+    async def test_what_was_typed_when_the_session_had_ended_is_shown_and_no_open_page_goes_away(
+        self, signed: Browser
+    ) -> None:
+        fields = {"verb": "pause", "name": "mail", "reason": "the bank is closed", "back": "/queues"}
+        await signed.send_form("/logout")
+        for site, kept in (("same-origin", True), ("cross-site", False)):
+            refused = await signed.post("/queues", data=fields, headers={"Sec-Fetch-Site": site})
+            assert refused.status_code in (401, 403)
+            assert ("the bank is closed" in refused.text) == kept
+            assert ('href="/queues">Back to the form</a>' in refused.text) == kept
+        part = await signed.get("/queues", headers={"HX-Request": "true"})
+        assert (part.status_code, part.headers.get("HX-Refresh"), part.headers["HX-Reswap"]) == (401, None, "none")
+
+    async def test_a_form_is_of_the_session_whose_page_it_is_on(self, client: Client, signed: Browser) -> None:
+        planted = "A" * 43
+        for cookie in signed.cookies.jar:
+            if cookie.name.startswith("rq_csrf_"):
+                cookie.value = planted
+        sent = await signed.post("/queues", data={"verb": "pause", "name": "mail", "csrf": planted})
+        assert sent.status_code == 403
+        assert await paused(client) == []
+
+    async def test_behind_a_proxy_that_takes_https_off_cookies_are_for_https_alone(self, client: Client) -> None:
+        async with console_of(client, auth=token_auth(TOKEN)) as browser:
+            plain = await browser.get("/login")
+            browser.cookies.clear()
+            behind = await browser.get("/login", headers={"X-Forwarded-Proto": "https"})
+        assert "secure" not in plain.headers["set-cookie"].lower()
+        assert "secure" in behind.headers["set-cookie"].lower()
 
     async def test_a_session_of_another_token_or_a_made_up_one_is_none(self, client: Client, signed: Browser) -> None:
         async with console_of(client, auth=token_auth(TOKEN[::-1])) as other:
@@ -217,11 +254,13 @@ class TestToken:
             "http://[", "/runs/../..", "/runs/%2e%2e/x", "/runs\\..\\..",
         )  # fmt: skip
         for way_out in outside:
+            await signed.get("/settings")
             fields = {"csrf": signed.token, "token": TOKEN, "next": way_out}
             assert (await signed.post("/login", data=fields)).headers["location"] == "/", way_out
 
     async def test_an_address_that_no_header_can_hold_is_written_so_that_one_can(self, signed: Browser) -> None:
         for given, to in (("/runs?q=€", "/runs?q=%E2%82%AC"), ("/runs?q=a%2Fb c", "/runs?q=a%2Fb%20c")):
+            await signed.get("/settings")
             fields = {"csrf": signed.token, "token": TOKEN, "next": given}
             assert (await signed.post("/login", data=fields)).headers["location"] == to
 
@@ -325,6 +364,15 @@ class TestPermissions:
         [row] = (await client.audit.list(10)).items
         assert (row.principal, row.action, row.target) == ("local", "cancel", "POST /api/v1/runs/{run_id:str}/cancel")
         assert "needs the permission 'cancel'" in row.outcome
+
+    async def test_what_another_site_sends_in_somebodys_name_is_no_try_of_theirs(
+        self, client: Client, reader: Browser
+    ) -> None:
+        await reader.get("/settings")
+        token = {"csrf": reader.token}
+        for data, headers in ((token, {"Sec-Fetch-Site": "cross-site"}), (token, {"Origin": "null"}), ({}, {})):
+            assert (await reader.post("/runs/x/delete", data=data, headers=headers)).status_code == 403
+        assert not (await client.audit.list(10)).items
 
     @pytest.mark.parametrize("way", ["sync", "async"])
     async def test_authorize_is_asked_of_each_permission(self, client: Client, way: str) -> None:

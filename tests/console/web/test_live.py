@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from runnerq.client.client import Client
+from runnerq.console.console import Console
 from runnerq.console.web import live as channel
+from runnerq.console.web.auth import token_auth
 from runnerq.console.web.live import Live, TooManyStreams
 from runnerq.console.web.opening import Opening
 from runnerq.console.web.stopping import stopping
@@ -18,9 +20,10 @@ from runnerq.errors import StorageUnavailable
 from runnerq.persistence.memory import MemoryStorage
 from runnerq.persistence.postgres import PostgresStorage
 from tests.client.shop import Player, checkout
-from tests.console.browsing import console_of
+from tests.console.browsing import browsing, console_of
 
 SOON = 20.0
+TOKEN = "a-token-of-forty-letters-that-nobody-knows"  # noqa: S105 - of these tests alone
 
 
 class Reader:
@@ -63,7 +66,7 @@ async def live(client: Client) -> AsyncIterator[Live]:
 
 async def reading(live: Live, *, last: str | None = None, **options: Any) -> Reader:
     """A stream that has said hello."""
-    reader = Reader(live.frames(await live.begin(**options), last))
+    reader = Reader(live.frames(await live.begin(**{"asker": "ada", **options}), last))
     assert await reader.next() == {"event": "hello"}
     return reader
 
@@ -161,25 +164,61 @@ async def test_so_many_streams_and_no_more(live: Live, monkeypatch: pytest.Monke
     monkeypatch.setattr(channel, "MOST_STREAMS", 2)
     one, _ = await reading(live), await reading(live)
     with pytest.raises(TooManyStreams):
-        await live.begin()
+        await live.begin(asker="ada")
     await one.leave()
-    await live.begin()
+    await live.begin(asker="ada")
 
 
 async def test_of_those_who_come_at_once_no_more_than_so_many_have_a_place(
     live: Live, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(channel, "MOST_STREAMS", 2)
-    came = await asyncio.gather(*(live.begin() for _ in range(5)), return_exceptions=True)
+    came = await asyncio.gather(*(live.begin(asker=f"{n}") for n in range(5)), return_exceptions=True)
     assert [type(each) for each in came].count(TooManyStreams) == 3
     assert live.streams == 2
+
+
+async def test_one_asker_has_half_of_the_streams_and_leaves_the_others_theirs(
+    live: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(channel, "MOST_OF_ONE", 2)
+    for _ in range(2):
+        await live.begin(asker="ada")
+    with pytest.raises(TooManyStreams, match="2 live streams of yours"):
+        await live.begin(asker="ada")
+    await live.begin(asker="bob")
+
+
+async def test_streams_are_counted_by_session_and_end_when_it_is_signed_out(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(channel, "MOST_OF_ONE", 1)
+    console = Console(client, auth=token_auth(TOKEN))
+    live, app = console._setup.live, console.app()
+    # Behind one proxy all of a team have one address.
+    async with console.lifespan(), browsing(app) as ada, browsing(app) as bob:
+        streams = []
+        for nth, browser in enumerate((ada, bob), 1):
+            await browser.get("/login")
+            await browser.post("/login", data={"csrf": browser.token, "token": TOKEN})
+            await browser.get("/settings")
+            streams.append(asyncio.create_task(browser.get("/stream")))
+            async with asyncio.timeout(SOON):
+                while live.streams < nth:
+                    await asyncio.sleep(0)
+        assert (await ada.get("/stream")).status_code == 503
+        await ada.send_form("/logout")
+        async with asyncio.timeout(SOON):
+            assert "event: hello" in (await streams[0]).text
+        assert (live.streams, streams[1].done()) == (1, False)
+    assert "event: hello" in (await streams[1]).text
 
 
 async def test_a_place_that_nobody_begins_to_use_is_given_back(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(channel, "MOST_STREAMS", 2)
     used = await reading(live)
     monkeypatch.setattr(channel, "UNREAD", 0.0)
-    await live.begin()
+    await live.begin(asker="ada")
     async with asyncio.timeout(SOON):
         while live.streams == 2:
             await asyncio.sleep(0)
@@ -205,7 +244,7 @@ async def test_it_ends_when_it_is_as_old_as_it_may_be_and_beats_until_then(
 ) -> None:
     monkeypatch.setattr(channel, "HEARTBEAT", 0.01)
     monkeypatch.setattr(channel, "LIFE", 0.05)
-    place = await live.begin()
+    place = await live.begin(asker="ada")
     async with asyncio.timeout(SOON):
         told = [frame async for frame in live.frames(place)]
     assert told[1:] == [channel.BEAT] * len(told[1:])
@@ -229,7 +268,7 @@ async def test_without_a_database_there_is_no_stream_and_the_next_one_tries_agai
     )
     for _ in range(2):
         with pytest.raises(StorageUnavailable):
-            await hub.begin()
+            await hub.begin(asker="ada")
     await hub.close()
 
 

@@ -154,7 +154,6 @@ async def test_a_path_of_two_slashes_leads_to_no_other_host(client: Client) -> N
     async with browsing(Console(client).app()) as browser:
         missing = await browser.get(f"{PLACE}//evil.example/x")
     assert missing.status_code == 404
-    assert 'href="/evil.example/x"' in missing.text
     assert '"//evil.example' not in missing.text
 
 

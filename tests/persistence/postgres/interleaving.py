@@ -3,6 +3,7 @@
 - ``held_open(world)`` gives the storage's writes in one transaction that commits when the block is left.
 - ``stopped(world, "commit")`` gives the storage's writes with one statement that waits, after it has taken its snapshot
   and before it takes any lock, until it is let go.
+- ``unsent(world, "read_claimed")`` gives the storage's writes with one statement that is not sent until it is let go.
 """
 
 from __future__ import annotations
@@ -97,13 +98,26 @@ def _stopping(text: str, name: str) -> str:
     return text
 
 
+@dataclass(frozen=True)
+class Held:
+    """A statement that is not sent before ``opened``; ``come`` says that it is its turn."""
+
+    statement: str
+    come: asyncio.Event
+    opened: asyncio.Event
+
+
 class _OneConnection:
     """What writes ask of ``Connections``, over a single connection."""
 
-    def __init__(self, connection: asyncpg.Connection) -> None:
+    def __init__(self, connection: asyncpg.Connection, held: Held | None = None) -> None:
         self._connection = connection
+        self._held = held
 
     async def fetch(self, statement: str, *args: object) -> Sequence[Any]:
+        if self._held is not None and statement == self._held.statement:
+            self._held.come.set()
+            await self._held.opened.wait()
         with told():
             found: Sequence[Any] = await self._connection.fetch(statement, *args)
             return found
@@ -145,12 +159,15 @@ class Writes(Upkeep, Schedules):
 
 
 def writes_on(
-    storage: PostgresStorage, connection: asyncpg.Connection, replaced: dict[str, str] | None = None
+    storage: PostgresStorage,
+    connection: asyncpg.Connection,
+    replaced: dict[str, str] | None = None,
+    held: Held | None = None,
 ) -> Writes:
     """The storage's writes over this connection, with other texts for some of its statements."""
     texts: Any = _Texts(storage._statements, replaced or {})
     silence: Any = _Silence()
-    one: Any = _OneConnection(connection)
+    one: Any = _OneConnection(connection, held)
     changes: Changes = silence
     return Writes(one, texts, changes)
 
@@ -175,6 +192,17 @@ async def rolled_back(world: PostgresWorld) -> AsyncIterator[Writes]:
         await transaction.start()
         yield writes_on(world.postgres, connection)
         await transaction.rollback()
+    finally:
+        await connection.close()
+
+
+@asynccontextmanager
+async def unsent(world: PostgresWorld, name: str) -> AsyncIterator[tuple[Writes, Held]]:
+    """The storage's writes, of which ``name`` is not sent before it is let go."""
+    held = Held(world.postgres._statements[name], asyncio.Event(), asyncio.Event())
+    connection = await asyncpg.connect(world.dsn)
+    try:
+        yield writes_on(world.postgres, connection, held=held), held
     finally:
         await connection.close()
 
@@ -222,7 +250,7 @@ async def until_waiting(world: PostgresWorld, pid: int | None = None) -> None:
         "select exists (select from pg_stat_activity where datname = current_database()"
         " and wait_event_type = 'Lock' and pid = coalesce($1, pid))"
     )
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         # Each look is a round trip: nothing tells who waits for a lock.
         while not await world.connection.fetchval(waits, pid):
             pass

@@ -11,7 +11,7 @@ from runnerq.persistence.postgres import PostgresStorage, changes
 from tests.persistence.postgres.cancelling import When, cancelled
 from tests.postgres import fetch_value
 
-SOON = 10.0
+SOON = 60.0
 
 
 async def others_end() -> None:

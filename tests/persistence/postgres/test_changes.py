@@ -12,7 +12,7 @@ import pytest
 
 from runnerq.persistence.postgres import PostgresStorage, changes
 from runnerq.persistence.postgres.changes import PAYLOAD_LIMIT, payloads
-from runnerq.persistence.records import Wake
+from runnerq.persistence.records import Definition, Wake
 from runnerq.testing.conformance.world import COMPLETED, a_holder, a_run
 
 
@@ -81,6 +81,20 @@ class TestOtherProcesses:
         ears = Ears(there)
         await here.start([a_run(queue="left")])
         await ears.hear(lambda wake: "left" in wake.queues)
+
+    async def test_they_hear_which_queues_have_runs_that_were_adopted_and_nothing_of_a_look_in_vain(
+        self, here: PostgresStorage, there: PostgresStorage
+    ) -> None:
+        await here.start([a_run(version=0, queue="left")])
+        heard: list[Wake] = []
+        there.subscribe(heard.append)
+        known = [Definition(kind="workflow", name="order", version=1, queue="left", build="b1")]
+        assert [await here.adopt(known, 10) for _ in range(3)] == [1, 0, 0]
+        ears = Ears(there)
+        await here.start([a_run(queue="last")])
+        await ears.hear(lambda wake: "last" in wake.queues)
+        assert [wake for wake in heard if wake.many_runs] == []
+        assert {queue for wake in heard for queue in wake.queues} == {"left", "last"}
 
     async def test_they_hear_which_runs_have_ended(self, here: PostgresStorage, there: PostgresStorage) -> None:
         ears = Ears(there)

@@ -17,7 +17,7 @@ from runnerq.testing.conformance.world import COMPLETED, a_holder, a_row, a_run,
 from tests.faults.proxy import Fate, Link, Proxy, pass_all
 from tests.faults.server import Server
 from tests.pgbouncer import pgbouncer
-from tests.postgres import fresh_database, open_folder, run_apart
+from tests.postgres import a_template, fresh_database, open_folder, run_apart, server_folder
 
 T = TypeVar("T")
 
@@ -27,16 +27,22 @@ PATIENCE = 60.0
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
     """A server of the module's own: it is frozen and exhausted."""
-    with open_folder() as folder:
+    with server_folder() as folder:
         server = Server(folder)
         run_apart(server.start())
         yield server
         run_apart(server.stop())
 
 
+@pytest.fixture(scope="module")
+def own_template(server: Server) -> Iterator[str]:
+    with a_template(server.dsn) as name:
+        yield name
+
+
 @pytest.fixture
-def own_database(server: Server) -> Iterator[str]:
-    with fresh_database(server.dsn) as dsn:
+def own_database(server: Server, own_template: str) -> Iterator[str]:
+    with fresh_database(server.dsn, template=own_template) as dsn:
         yield dsn
 
 

@@ -28,6 +28,11 @@ A_FAILURE = (
 )
 
 
+@pytest.fixture
+def database(empty_database: str) -> str:
+    return empty_database
+
+
 async def test_opening_makes_the_schema_and_opening_again_leaves_it(database: str) -> None:
     for _ in range(2):
         async with _opened(PostgresStorage(database)) as storage:

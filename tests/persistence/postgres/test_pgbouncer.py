@@ -222,6 +222,10 @@ class TestTheSession:
 
 
 class TestSchema:
+    @pytest.fixture
+    def database(self, empty_database: str) -> str:
+        return empty_database
+
     async def test_first_starts_at_once_through_the_pooler_are_safe(self, database: str, pooled: str) -> None:
         async with AsyncExitStack() as stack:
             openings = (stack.enter_async_context(opened(pooled)) for _ in range(5))
@@ -260,7 +264,7 @@ class TestBeats:
             assert await storage.reap(reaper.id, 1, 10) == []
             await heart.close()
             # Its backend goes a moment after the connection is closed.
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while not (reaped := await storage.reap(reaper.id, 2, 10)):
                     await asyncio.sleep(0.01)
             assert [each.run_id for each in reaped] == [run.id]
@@ -272,7 +276,7 @@ class TestWakeUps:
             heard: asyncio.Queue[Wake] = asyncio.Queue()
             there.subscribe(heard.put_nowait)
             await here.start([a_run(queue="far")])
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while "far" not in (await heard.get()).queues:
                     pass
 
@@ -281,7 +285,7 @@ class TestWakeUps:
             heard: asyncio.Queue[Wake] = asyncio.Queue()
             there.subscribe(heard.put_nowait)
             await here.start([a_run(queue="far")])
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while "far" not in (await heard.get()).queues:
                     pass
 

@@ -41,10 +41,6 @@ INDEXES = {
         "worker_pkey",
         "run_pkey",
         "journal_pkey",
-        "signal_pkey",
-        "outcome_pkey",
-        "attempt_pkey",
-        "state_pkey",
         "queue_pkey",
     },
     "commit": {"live_pkey", "run_pkey", "outcome_pkey", "attempt_pkey", "signal_pkey", "block_pkey"},
@@ -53,6 +49,7 @@ INDEXES = {
     "end_runs": {"live_pkey", "attempt_pkey", "block_pkey"},
     "judge_turns": {"live_pkey", "outcome_pkey", "journal_pkey"},
     "keep_details": {"live_pkey"},
+    "read_claimed": {"live_pkey", "journal_pkey", "signal_pkey", "outcome_pkey", "attempt_pkey", "state_pkey"},
     "read_inboxes": {"live_pkey", "signal_pkey", "outcome_pkey"},
     "read_open_runs": {"live_pkey", "run_pkey", "journal_pkey"},
     "read_outcomes": {"outcome_pkey"},
@@ -124,7 +121,7 @@ async def test_a_statement_reads_no_table_or_index_from_end_to_end(plans: Plans,
 
 
 async def test_a_claim_touches_what_it_takes(undone: Plans) -> None:
-    plan = await undone.run("claim_runs_free", ["q"], ["order@1"], 100, WORKER, 77, [], [], [None], [None], 200, None)
+    plan = await undone.run("claim_runs_free", ["q"], ["order@1"], 100, WORKER, 77, [None], [None], 200, None)
     # Twice as many are chosen as are taken; they are chosen, locked and updated.
     assert touched(plan, "live") <= 600
     assert touched(plan, "run") == 100
@@ -136,19 +133,19 @@ async def test_a_claim_beside_a_type_that_nobody_serves_touches_what_it_takes(un
     """Twenty thousand runs of it are ready in the same queue, and older."""
     ten = "select run_id from runnerq.live where state = 'pending' limit 10"
     await undone.execute(f"update runnerq.live set served = 'mine', rank = now() where run_id in ({ten})")
-    plan = await undone.run("claim_runs_free", ["q"], ["mine"], 100, WORKER, 77, [], [], [None], [None], 200, None)
+    plan = await undone.run("claim_runs_free", ["q"], ["mine"], 100, WORKER, 77, [None], [None], 200, None)
     assert touched(plan, "live") <= 60
     assert touched(plan, "run") == 10
 
 
 async def test_an_empty_claim_touches_nothing(undone: Plans) -> None:
     pairs = ["q", "other"], ["nothing", "order@1"]
-    plan = await undone.run("claim_runs_free", *pairs, 100, WORKER, 77, [], [], [None] * 2, [None] * 2, 200, None)
+    plan = await undone.run("claim_runs_free", *pairs, 100, WORKER, 77, [None] * 2, [None] * 2, 200, None)
     assert touched(plan, "live") <= 2
 
 
 async def test_a_commit_touches_the_runs_it_writes(undone: Plans) -> None:
-    await undone.run("claim_runs_free", ["q"], ["order@1"], 60, WORKER, 77, [], [], [None], [None], 200, None)
+    await undone.run("claim_runs_free", ["q"], ["order@1"], 60, WORKER, 77, [None], [None], 200, None)
     mine = await undone.fetch(f"select run_id::text from runnerq.live where worker_id = {WORKER} order by run_id")
     parks, ends = _turns(mine[:50], Park(signals=("go",))), _turns(mine[50:], COMPLETED)
     plan = await undone.run("commit_plain", *plain_parameters(parks))
@@ -160,7 +157,7 @@ async def test_a_commit_touches_the_runs_it_writes(undone: Plans) -> None:
 
 
 async def test_an_end_touches_the_runs_it_ends(undone: Plans) -> None:
-    await undone.run("claim_runs_free", ["q"], ["order@1"], 60, WORKER, 77, [], [], [None], [None], 200, None)
+    await undone.run("claim_runs_free", ["q"], ["order@1"], 60, WORKER, 77, [None], [None], 200, None)
     mine = await undone.fetch(f"select run_id::text from runnerq.live where worker_id = {WORKER} order by run_id")
     turns = [Turn(run_id=run_id, token=77, seen=0, move=COMPLETED) for run_id in mine]
     plan = await undone.run("end_runs", *end_parameters(turns))
@@ -170,7 +167,7 @@ async def test_an_end_touches_the_runs_it_ends(undone: Plans) -> None:
 
 async def test_signals_touch_the_runs_they_are_sent_to(undone: Plans) -> None:
     waiting = await undone.fetch("select run_id::text from runnerq.live where state = 'waiting' limit 50")
-    plan = await undone.run("send_signals", waiting, ["go"] * 50, ["1"] * 50, [None] * 50)
+    plan = await undone.run("send_signals", waiting, ["go"] * 50, ["1"] * 50, [None] * 50, [None] * 50)
     assert touched(plan, "live") == 100
 
 
@@ -183,7 +180,7 @@ async def test_waking_touches_what_is_due(undone: Plans) -> None:
 
 
 async def test_a_beat_of_an_idle_worker_touches_no_run(undone: Plans) -> None:
-    plan = await undone.run("beat", WORKER, None, None, 1, 2, 3, 4)
+    plan = await undone.run("beat", WORKER, None, None, 1, 2, 3, 4, None)
     assert touched(plan, "live") == 0
 
 

@@ -168,6 +168,20 @@ class TestReopenAgainstItsHolder:
         assert (await holder.take_again(run)).rows == (*ROWS, REOPENED)
 
 
+class TestTakingUpAgainstAHolder:
+    async def test_a_blocked_run_that_was_held_for_a_moment_is_taken_up_in_the_same_look(
+        self, world: PostgresWorld
+    ) -> None:
+        holder, run = await _blocked(world)
+        async with world.connection.transaction():
+            assert await world.connection.fetchval("select run_id::text from runnerq.live for update") == run.id
+            unblocking = asyncio.create_task(world.storage.unblock("b2", ["order@1"], 10))
+            await _looked_in_vain(world)
+            assert not unblocking.done()
+        assert await unblocking == 1
+        assert (await holder.take_again(run)).rows == ROWS
+
+
 class TestReopenAgainstClaim:
     async def test_it_is_held_and_a_claim_takes_the_run_once_it_is_committed(self, world: PostgresWorld) -> None:
         holder, run = await _failed(world)
@@ -359,3 +373,15 @@ def _again(run: Claimed, row: Row | None = REOPENED, status: Literal["failed", "
 
 def _with(first: Reopen, others: list[Reopen]) -> Reopen:
     return Reopen(run_id=first.run_id, generation=1, status=first.status, children=tuple(others))
+
+
+async def _looked_in_vain(world: PostgresWorld) -> None:
+    """Return when a backend has answered a look for blocked runs, and does nothing else meanwhile."""
+    looked = (
+        "select exists (select from pg_stat_activity where datname = current_database() and state = 'idle'"
+        " and pid <> pg_backend_pid() and position($1 in query) > 0)"
+    )
+    async with asyncio.timeout(60):
+        # Each look is a round trip: nothing tells what a backend has done. The view stands still in a transaction.
+        while not await world.connection.fetchval(looked, "where l.state = 'blocked'"):
+            await world.connection.execute("select pg_stat_clear_snapshot()")

@@ -1,7 +1,7 @@
 -- Give runs that were started by name, while nobody knew the name, what it has turned out to be.
 -- $1 kind text[]  $2 name text[]  $3 version integer[], by place: what is known; the highest version of a name counts
 -- $4 limit integer
--- Returns queue and how_many.
+-- Returns queue, how_many and, in a row of its own, skipped: how many somebody held.
 -- Locks the live rows it moves, skipping those that somebody holds, then their cold rows.
 with known as materialized (
     select distinct on (d.name) d.name, d.kind, d.version,
@@ -41,4 +41,6 @@ with known as materialized (
     where run.id = any(array(select run_id from held where fits))
       and run.id = h.run_id
 )
-select queue, count(*)::integer as how_many from moved group by queue
+select queue, count(*)::integer as how_many, 0 as skipped from moved group by queue
+union all
+select null, 0, ((select count(*) from candidate) - (select count(*) from held))::integer

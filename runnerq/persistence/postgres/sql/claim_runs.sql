@@ -1,19 +1,18 @@
--- Lease up to $3 ready runs of the wanted (queue, served) pairs, smallest rank first, with all that is needed to go on.
+-- Lease up to $3 ready runs of the wanted (queue, served) pairs, smallest rank first.
 -- $1 queue text[]  $2 served text[]: the pairs, by place  $3 limit integer  $4 worker bigint
--- $5 token bigint (fresh, the caller's)  $6 run uuid[]  $7 token bigint[]: parked runs whose generators the worker still
---    has, and the tokens they were parked under  $8 rank timestamptz[]  $9 run uuid[]: where in each pair's order to begin
---    (null: at its beginning)  $10 candidates integer: how many to choose from, more than the limit, because somebody may
---    hold some of them  $11 timestamptz: from when on to look for the next due run (null: from ever)
+-- $5 token bigint (fresh, the caller's)  $6 rank timestamptz[]  $7 run uuid[]: where in each pair's order to begin (null: at
+--    its beginning)  $8 candidates integer: how many to choose from, more than the limit, because somebody may hold some of
+--    them  $9 timestamptz: from when on to look for the next due run (null: from ever)
 -- Returns a first row with now, next_due, candidates (how many there were), scanned (seconds it took to choose), dead (rows
 --    that vacuum has not removed, as the statistics know them), paused (text[]: the queues from which nothing is taken),
 --    arrived (runs with a limit are ready that were not lined up yet), limited (some wait at gates, or have arrived),
 --    next_open (when the next gate opens by its rate), more (something was left because others were at it, or it was not
 --    looked at), shut_scopes and shut_keys (text[]: the buckets whose gates were shut, for want of places: see open_gates.sql)
---    and nothing else, then one row a run, by rank. Rows of the journal are left out where the run still carries the token
---    given; `seen` is the inbox count of the snapshot that read the mail, never the newer one of the lock. An activity has no
---    journal, and a run that was never claimed no attempts: neither is looked for.
+--    and nothing else, then one row a run, by rank. `seen` is the inbox count of the snapshot, never the newer one of the lock.
+--    `prior` is the token that the run carried. `blank` says that nothing else is on record of it: what there is of others is
+--    read with read_claimed.sql.
 -- Nothing is taken from a paused queue. Choosing takes no lock. A run that was claimed and given back between the snapshot
---    and the lock is left for the next claim, for its journal here is stale: its token, compared in both versions, tells.
+--    and the lock is left for the next claim, for what was seen of it is stale: its token, compared in both versions, tells.
 -- There are two ways, of which the loader makes two statements: `free` takes runs without a limit alone, `limited` others as
 --    well (limits.py has the rules). Of those it takes, at each open gate, as many as its bucket admits, of each lane one, then
 --    of each a second one; of keys with gates of their own a large claim takes up to four at a time, for each costs it a lock
@@ -22,7 +21,7 @@
 --    its lane and the live row, and the gates that it shuts, skipping whatever somebody has locked: it waits for none of them.
 with ready as materialized (                            -- those without a limit
     select c.run_id, c.rank, c.token, c.inbox, clock_timestamp() as at
-    from unnest($1::text[], $2::text[], $8::timestamptz[], $9::uuid[]) as w(queue, served, rank, run_id)
+    from unnest($1::text[], $2::text[], $6::timestamptz[], $7::uuid[]) as w(queue, served, rank, run_id)
     cross join lateral (
         select run_id, rank, token, inbox
         from runnerq.live
@@ -30,11 +29,11 @@ with ready as materialized (                            -- those without a limit
           and (rank, run_id) >= (
               coalesce(w.rank, '-infinity'::timestamptz), coalesce(w.run_id, '00000000-0000-0000-0000-000000000000'::uuid))
         order by rank, run_id
-        limit $10::integer
+        limit $8::integer
     ) as c
     where w.queue <> all(array(select name from runnerq.queue))     -- the paused ones
     order by c.rank, c.run_id
-    limit $10::integer
+    limit $8::integer
 -- [way free
 ), candidate as materialized (
     select run_id, token, inbox, at from ready order by rank, run_id
@@ -63,17 +62,17 @@ with ready as materialized (                            -- those without a limit
         from runnerq.gate
         where queue = w.queue and served = w.served and open_at <= now()
         order by open_at
-        limit $10::integer * 5 / 8 + 4                  -- each has a run or more: a few more gates than the limit will do
+        limit $8::integer * 5 / 8 + 4                  -- each has a run or more: a few more gates than the limit will do
     ) as g
     where w.queue <> all(array(select name from runnerq.queue))
     order by g.open_at
-    limit $10::integer * 5 / 8 + 4
+    limit $8::integer * 5 / 8 + 4
 ), share as materialized (                              -- of all gates alike; where they are many, of each a few until it is enough
     select s.gates, s.at_once, greatest(s.alike, s.at_once) as runs,
            s.enough + case when s.alike > s.at_once then s.gates else 0 end as all_runs
     from (
-        select count(*) as gates, least(4, $3::integer / 32 + 1) as at_once, $10::integer * 5 / 8 + 4 as enough,
-               ($10::integer * 5 / 8 + 4) / greatest(1, count(*)) + 1 as alike
+        select count(*) as gates, least(4, $3::integer / 32 + 1) as at_once, $8::integer * 5 / 8 + 4 as enough,
+               ($8::integer * 5 / 8 + 4) / greatest(1, count(*)) + 1 as alike
         from gate
     ) as s
 ), looked as materialized (                             -- lazily, by turn: of no more gates than needed, what may be admitted
@@ -153,7 +152,7 @@ with ready as materialized (                            -- those without a limit
         join (select rank, row_number() over (order by rank, run_id) as n from fair) as r on r.n = f.n
     ) as c
     order by rank, n, run_id
-    limit $10::integer
+    limit $8::integer
 ), worker as materialized (
     select id from runnerq.worker
     where id = $4 and reaped_at is null and (exists (select from candidate) or exists (select from gate))
@@ -204,7 +203,7 @@ with ready as materialized (                            -- those without a limit
     where live.run_id = any(array(select run_id from chosen))    -- probes the key, whatever the planner makes of sizes
       and live.run_id = c.run_id
     returning live.run_id, live.rank, live.priority, live.generation, live.crashes, live.faults, live.cancel,
-              live.wants_children, live.prior, live.served, live.limit_scope, live.limit_key, c.seen
+              live.prior, live.served, live.limit_scope, live.limit_key, c.seen
 -- [way limited
 ), admitted as materialized (
     select b.pail, a.how_many, b.per, b.recent_at, b.recent_n, b.places - a.how_many as places,
@@ -311,7 +310,7 @@ with ready as materialized (                            -- those without a limit
            and ((select count(*) from settled) < (select count(*) from due)
                 or exists (select from due where more and taken > 0)
                 or exists (                             -- or there are others that were not looked at
-                    select from share where gates >= $10::integer * 5 / 8 + 4 or all_runs <= (select count(*) from looked))
+                    select from share where gates >= $8::integer * 5 / 8 + 4 or all_runs <= (select count(*) from looked))
            ) as more,
            array(select scope from settled where open_at is null and not empty order by place) as shut_scopes,
            array(select key from settled where open_at is null and not empty order by place) as shut_keys
@@ -340,7 +339,7 @@ with ready as materialized (                            -- those without a limit
 select case when one.first then now() end as now,
        case when one.first then (
            select due_at from runnerq.live
-           where due_at is not null and due_at >= coalesce($11::timestamptz, '-infinity'::timestamptz)
+           where due_at is not null and due_at >= coalesce($9::timestamptz, '-infinity'::timestamptz)
            order by due_at limit 1) end as next_due,
        case when one.first then (select count(*)::integer from candidate) end as candidates,
        case when one.first then (
@@ -350,15 +349,12 @@ select case when one.first then now() end as now,
        case when one.first then array(select name from runnerq.queue) end as paused,
        s.arrived, s.limited, s.next_open, s.more, s.shut_scopes, s.shut_keys,
        t.run_id::text, t.rank, t.served, t.priority, t.generation, t.crashes, coalesce(t.faults, 0) as faults, t.cancel,
-       h.token is not null as resumed, t.limit_scope, t.limit_key,
+       t.limit_scope, t.limit_key, t.prior,
        r.kind, r.name, r.version, r.queue, r.input, r.created_at, coalesce(r.root_id, r.id)::text as root_id,
        r.parent_id::text, r.depth, r.key, r.metadata, r.options, t.seen,
-       w.places, w.kinds, w.positions, w.ats, w."values", w.asks, w.numbers, w.sent, w.channels, w.payloads, w.ended,
-       case when t.prior <> 0 then (
-           select array_agg(row(position, number, error::text, at, next_at, details::text))
-           from runnerq.attempt
-           where run_id = t.run_id and number >= 0 and coalesce(generation, t.generation) = t.generation) end as attempts,
-       w.state
+       case when t.prior = 0 and t.seen = 0 then (     -- one that was forked begins with a journal
+           select run_id from runnerq.journal where run_id = t.run_id limit 1) is null
+           else false end as blank
 from (values (true), (false)) as one(first)
 left join took as t on not one.first
 left join seen as s on one.first
@@ -366,37 +362,5 @@ left join lateral (
     select id, kind, name, version, queue, input, created_at, root_id, parent_id, depth, key, metadata, options
     from runnerq.run where id = t.run_id offset 0
 ) as r on true
-left join unnest($6::uuid[], $7::bigint[]) as h(run_id, token) on h.run_id = t.run_id and h.token = t.prior
-left join lateral (
-    select j.places, j.kinds, j.positions, j.ats, j."values", j.asks, m.numbers, m.sent, m.channels, m.payloads, o.ended,
-           (select value from runnerq.state where run_id = t.run_id) as state
-    from (
-        select array_agg(e.place) as places, array_agg(e.kind) as kinds, array_agg(e.position) as positions,
-               array_agg(e.at) as ats, array_agg(e.value::text) as "values", array_agg(e.asked::text) as asks
-        from (
-            select place, kind, position, at, value, asked
-            from runnerq.journal
-            where run_id = t.run_id and generation = t.generation and h.token is null
-            order by place
-        ) as e
-    ) as j
-    cross join (
-        select array_agg(e.number) as numbers, array_agg(e.at) as sent, array_agg(e.channel) as channels,
-               array_agg(e.value::text) as payloads
-        from (
-            select number, at, channel, value
-            from runnerq.signal
-            where run_id = t.run_id and not taken
-            order by number
-        ) as e
-    ) as m
-    cross join (
-        select array_agg(row(run_id::text, status, ended_at, result::text, error::text, reason, cancel_requested)) as ended
-        from runnerq.outcome
-        where run_id = any(t.wants_children)
-    ) as o
-    where r.kind = 'workflow'
-    offset 0
-) as w on true
 where one.first or t.run_id is not null
 order by t.rank nulls first, t.run_id

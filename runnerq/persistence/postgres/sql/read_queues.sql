@@ -1,6 +1,6 @@
 -- The queues that have open runs, a living worker or a pause, by name.
 -- $1 most integer: as in read_depths.sql
--- Returns the columns of a QueueRecord; capped: there are more. A queue of which only such are open is not among them.
+-- Returns the columns of a QueueRecord, workers alive as in read_workers.sql; capped: there are more. A queue of which only such are open is not among them.
 -- Locks nothing. It reads open runs as read_depths.sql does; run it with fetch_fresh.
 with seen as materialized (
     select queue, priority, state, due_at is not null as is_due, count(*) as how_many, min(rank) as first_rank
@@ -31,7 +31,11 @@ with seen as materialized (
     select q.name, count(*)::integer as workers
     from runnerq.worker as w
     cross join lateral (select distinct name from unnest(w.queues) as u(name)) as q
-    where w.reaped_at is null and w.beat_at + w.lease * interval '1 second' >= now()
+    where w.reaped_at is null
+      and w.beat_at + least(w.lease, greatest(3, w.lease / 6)) * interval '1 second' >= now()
+      and (w.backend_start is null or w.beat_at >= now() - interval '3 seconds'
+           or exists (select from pg_stat_get_activity(w.backend_pid) as a
+                      where a.backend_start is null or a.backend_start = w.backend_start))
     group by q.name
 )
 select n.name, p.paused_at, coalesce(d.ready, 0) as ready, coalesce(d.delayed, 0) as delayed,

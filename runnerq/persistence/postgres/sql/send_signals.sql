@@ -1,11 +1,12 @@
 -- Keep signals in the mailboxes of open runs, and wake those that wait for one of them.
--- $1 run uuid[]  $2 channel text[]  $3 value text[]  $4 dedup text[] (null: none), by place
+-- $1 run uuid[]  $2 channel text[]  $3 value text[]  $4 dedup text[] (null: none)  $5 trace text[] (null: none), by place
 -- Returns for each, in order: run_id, sent (sent | duplicate | finished | unknown), ready_queue (it woke the run),
 --    worker_id (who holds the running run).
 -- Locks the live rows by id, waiting; what the run wants and the time are read after the lock.
 with sent as materialized (
-    select s.n, s.run_id, s.channel, s.value, s.dedup
-    from unnest($1::uuid[], $2::text[], $3::text[], $4::text[]) with ordinality as s(run_id, channel, value, dedup, n)
+    select s.n, s.run_id, s.channel, s.value, s.dedup, s.trace
+    from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[])
+        with ordinality as s(run_id, channel, value, dedup, trace, n)
 ), box as materialized (                                -- lock by id alone, then judge what the lock shows
     select l.run_id, l.state, l.inbox, l.priority, l.wants_signals
     from (select distinct run_id from sent order by run_id) as s
@@ -16,13 +17,13 @@ with sent as materialized (
         for update
     ) as l
 ), numbered as materialized (
-    select s.n, s.run_id, s.channel, s.value, s.dedup, clock_timestamp() as at,
+    select s.n, s.run_id, s.channel, s.value, s.dedup, s.trace, clock_timestamp() as at,
            (b.inbox + row_number() over (partition by s.run_id order by s.n))::integer as number
     from box as b
     join sent as s on s.run_id = b.run_id
 ), kept as (                                            -- the index, not a look, knows a dedup id that came meanwhile
-    insert into runnerq.signal (run_id, number, at, channel, dedup, value)
-    select run_id, number, at, channel, dedup, value::json
+    insert into runnerq.signal (run_id, number, at, channel, dedup, value, trace)
+    select run_id, number, at, channel, dedup, value::json, trace
     from numbered
     order by n
     on conflict (run_id, channel, dedup) where dedup is not null do nothing

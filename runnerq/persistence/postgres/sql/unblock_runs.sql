@@ -1,6 +1,7 @@
 -- Take up blocked runs that this build has not failed to follow, or whose worker's fault is due to be tried again.
 -- $1 build text  $2 served text[]  $3 limit integer
--- Returns queue and how_many. What the block knows of builds is kept until the run gets on.
+-- Returns queue, how_many and, in a row of its own, skipped: how many somebody held.
+-- What the block knows of builds is kept until the run gets on.
 -- Locks the live rows it moves, skipping those that somebody holds.
 with candidate as materialized (
     select l.run_id
@@ -32,4 +33,6 @@ with candidate as materialized (
       and live.run_id = h.run_id
     returning live.queue
 )
-select queue, count(*)::integer as how_many from moved group by queue
+select queue, count(*)::integer as how_many, 0 as skipped from moved group by queue
+union all
+select null, 0, ((select count(*) from candidate) - (select count(*) from held))::integer

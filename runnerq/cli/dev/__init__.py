@@ -1,0 +1,1 @@
+"""``runnerq dev``: everything that one develops with, in one terminal."""
