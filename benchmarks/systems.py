@@ -14,6 +14,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Protocol
 
+import uvloop
+
 END_PATIENCE = 10.0
 
 
@@ -131,4 +133,4 @@ def works(worker: Callable[[str], Awaitable[None]]) -> None:
         except asyncio.CancelledError:
             return
 
-    asyncio.run(main())
+    uvloop.run(main())
