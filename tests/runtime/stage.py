@@ -157,9 +157,11 @@ class _TappedHeart:
         if self._tapped.beaten is not None:
             self._tapped.beaten()
         self._tapped.beats += 1
+        pulse = await self._heart.beat(worker_id, load, details)
+        # Once it is written: who sees it here finds it in the storage.
         self._tapped.loads.append(load)
         self._tapped.details += details
-        return await self._heart.beat(worker_id, load, details)
+        return pulse
 
     async def close(self) -> None:
         await self._heart.close()
