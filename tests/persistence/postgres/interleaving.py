@@ -23,6 +23,7 @@ from runnerq.persistence.postgres.schedules import Schedules
 from runnerq.persistence.postgres.statements import Statements
 from runnerq.persistence.postgres.upkeep import Upkeep
 from tests.persistence.postgres.backend import PostgresWorld
+from tests.persistence.postgres.watching import WAITS, backend_that
 
 T = TypeVar("T")
 
@@ -246,11 +247,4 @@ async def stopped(world: PostgresWorld, name: str) -> AsyncIterator[Stopped]:
 
 async def until_waiting(world: PostgresWorld, pid: int | None = None) -> None:
     """Return when this backend, or any other of the database, waits for a lock."""
-    waits = (
-        "select exists (select from pg_stat_activity where datname = current_database()"
-        " and wait_event_type = 'Lock' and pid = coalesce($1, pid))"
-    )
-    async with asyncio.timeout(60):
-        # Each look is a round trip: nothing tells who waits for a lock.
-        while not await world.connection.fetchval(waits, pid):
-            pass
+    await backend_that(world.connection, f"{WAITS} and pid = coalesce($1, pid)", pid)

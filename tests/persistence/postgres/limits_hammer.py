@@ -7,7 +7,8 @@
 - Others send signals, wake what is due, put off, terminate, relieve, and change the rules.
 - The watcher asserts in one snapshot after the other: under one rule no bucket grows over it, and one that was over it
   does not grow at all; and every run that was lined up has a gate, and its lane.
-- At the end every run has ended, and no rate has admitted more in any of its spans than it says.
+- It goes on, with runs that come after the first, until each of EVENTS has happened. Then every run has ended, and no
+  rate has admitted more in any of its spans than it says.
 
 The database is wiped first. Exit code 0 only if nothing was found.
 """
@@ -54,6 +55,8 @@ RULED = ("stripe", "tenant", "mail")
 SCOPES = (*RULED, "free")
 KEYS = ("", "1", "2", "3")
 COMPLETED = End(status="completed", result="1")
+EVENTS = ("rules", "rated", "reaped", "forgotten", "lost", "looks")
+FEW = 40
 LEASE = 1.5
 LATE = 0.25
 """Seconds that admissions may be later than the time that their claim names."""
@@ -110,7 +113,8 @@ class Hammer:
                 for work in (*map(self._work, storages), *others, self._change_rules(storages[0])):
                     group.create_task(work)
         except TimeoutError:
-            self.faults.append(f"{len(self._open)} runs have not ended, such as {self._open[:1]}")
+            never = [event for event in EVENTS if not self.counts[event]]
+            self.faults.append(f"{len(self._open)} runs have not ended, such as {self._open[:1]}; never: {never}")
         finally:
             for storage in storages:
                 await storage.close()
@@ -184,6 +188,7 @@ class Hammer:
             if run.limit is not None and run.limit.scope in rules:
                 rule = rules[run.limit.scope]
                 self._admissions[rule, changes, run.limit.key if rule.per_key else ""].append(now)
+                self.counts["rated"] += rule.rate is not None
 
     # --- the others ---------------------------------------------------------------------------------------------------
 
@@ -208,6 +213,8 @@ class Hammer:
 
     async def _meddle(self, storage: PostgresStorage) -> None:
         while not self._over:
+            if len(self._open) < FEW and not self._everything_happened():
+                await storage.start([self._a_run() for _ in range(FEW)])
             run_id, number = self.chance.choice(self._open or [new_run_id()]), self.chance.random()
             if number < 0.6:
                 await storage.send([NewSignal(run_id=run_id, channel="go", value="1")])
@@ -226,7 +233,7 @@ class Hammer:
             await self._change(storage, scope, LimitRule(scope=scope, concurrency=None, rate=8, per=0.4, per_key=False))
         await asyncio.sleep(0.6)
         until = time.monotonic() + max(2.0, self.runs / 150)
-        while not self._over and time.monotonic() < until:
+        while not self._over and (time.monotonic() < until or not self._everything_happened()):
             scope = self.chance.choice(RULED)
             await self._change(storage, scope, None if self.chance.random() < 0.1 else self._a_rule(scope))
             await asyncio.sleep(self.chance.choice((0, 0.01, 0.6)))
@@ -278,15 +285,17 @@ class Hammer:
             for row in await connection.fetch(UNREACHED):
                 self.faults.append(f"a waiting run has no gate: {tuple(row)}")
             self._open = [row[0] for row in await connection.fetch("select run_id::text from runnerq.live")]
-            self._over = not self._open or bool(self.faults)
+            self._over = bool(self.faults) or (not self._open and self._everything_happened())
             self.counts["looks"] += 1
+
+    def _everything_happened(self) -> bool:
+        return all(self.counts[event] for event in EVENTS)
 
     def _judge_rates(self) -> None:
         for (rule, _, key), times in self._admissions.items():
             if rule.rate is None or rule.per is None:
                 continue
             times.sort()
-            self.counts["rated"] += len(times)
             for first, last in zip(times, times[rule.rate :], strict=False):
                 if (last - first).total_seconds() < rule.per - LATE:
                     self.faults.append(

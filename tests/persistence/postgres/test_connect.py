@@ -18,6 +18,7 @@ from runnerq.persistence.postgres.faults import translated
 from runnerq.persistence.postgres.greeting import STEADY_PLANS, place_of
 from runnerq.persistence.records import GOING, Ask, End, Park, Stuck
 from runnerq.testing.conformance.world import COMPLETED, a_child, a_holder, a_row, a_run, a_signal, look
+from tests.persistence.postgres.watching import WAITS, backend_that
 
 T = TypeVar("T")
 
@@ -116,7 +117,7 @@ class TestLosingTheConnection:
         async with other.transaction():
             await other.execute("select from runnerq.live where run_id = $1 for update", run.id)
             sending = asyncio.ensure_future(storage.send([a_signal(run.id)]))
-            pid = await _waiting(other)
+            pid = await backend_that(other, WAITS)
             await other.execute("select pg_terminate_backend($1)", pid)
             with pytest.raises(StorageUnavailable):
                 await sending
@@ -177,7 +178,7 @@ class TestLosingTheConnection:
             await other.execute("select from runnerq.live where run_id = $1 for update", run.id)
             for _ in range(20):
                 sending = asyncio.ensure_future(storage.send([a_signal(run.id)]))
-                await _waiting(other)
+                await backend_that(other, WAITS)
                 sending.cancel()
                 await asyncio.gather(sending, return_exceptions=True)
         # Whether one that was called off came through after all is not known; this one does.
@@ -195,7 +196,7 @@ class TestLosingTheConnection:
         async with other.transaction():
             await other.execute("select from runnerq.live where run_id = $1 for update", run.id)
             sending = asyncio.ensure_future(storage.send([a_signal(run.id)]))
-            await _waiting(other)
+            await backend_that(other, WAITS)
             await storage.close()
             with pytest.raises(StorageUnavailable):
                 await sending
@@ -298,20 +299,6 @@ async def _at_last(call: Callable[[], Awaitable[T]], tries: int = 20) -> T:
         except StorageUnavailable:
             continue
     return await call()
-
-
-async def _waiting(connection: asyncpg.Connection) -> int:
-    """The backend that waits for a lock, as soon as there is one."""
-    waits = (
-        "select pid from pg_stat_activity"
-        " where datname = current_database() and wait_event_type = 'Lock' and pid <> pg_backend_pid()"
-    )
-    async with asyncio.timeout(60):
-        # Each look is a round trip: nothing tells who waits for a lock.
-        while (pid := await connection.fetchval(waits)) is None:
-            await connection.execute("select pg_stat_clear_snapshot()")
-    assert isinstance(pid, int)
-    return pid
 
 
 @asynccontextmanager

@@ -19,6 +19,7 @@ from runnerq.persistence.postgres import PostgresStorage, schema
 from runnerq.persistence.postgres.statements import migrations
 from runnerq.persistence.records import Park, Reopen, Sent, Turn, Verdict, WorkerRow
 from runnerq.testing.conformance.world import COMPLETED, a_holder, a_run, a_signal, look
+from tests.persistence.postgres.watching import WAITS, backend_that
 from tests.postgres import execute, fetch_value, run_apart
 
 NEWEST = max(migrations())
@@ -298,7 +299,7 @@ class TestWhileOthersWork:
             async with long.transaction():
                 await long.execute("select from runnerq.live")
                 migrating = asyncio.create_task(PostgresStorage(database).open())
-                await _somebody_waits_for_a_lock(long)
+                await backend_that(long, WAITS)
                 async with asyncio.timeout(20):
                     # Whoever comes after a migration that waits would wait with it, as long as the transaction lasts.
                     run = await holder.start(a_run())
@@ -326,7 +327,7 @@ class TestWhileOthersWork:
             async with first.transaction():
                 await first.execute("select pg_advisory_xact_lock($1, hashtext('runnerq'))", schema._LOCK)
                 second = asyncio.create_task(PostgresStorage(database).open())
-                await _somebody_waits_for_a_lock(first)
+                await backend_that(first, WAITS)
                 # Longer than it would wait for a table.
                 await first.execute("select pg_sleep(0.5)")
                 assert not second.done()
@@ -422,14 +423,8 @@ async def _valid_indexes(dsn: str, names: tuple[str, ...]) -> list[str]:
 
 async def _who_waits_to_build(connection: asyncpg.Connection, index: str) -> int:
     """The process that builds this index, once it waits for somebody's transaction."""
-    waits = (
-        "select pid from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
-        " and query like 'create index concurrently%' || $1 || ' %'"
-    )
-    # Each look is a round trip: nothing tells who waits for a lock.
-    while (pid := await connection.fetchval(waits, index)) is None:
-        await connection.execute("select pg_stat_clear_snapshot()")
-    return int(pid)
+    builds = "query like 'create index concurrently%' || $1 || ' %'"
+    return await backend_that(connection, f"{WAITS} and {builds}", index)
 
 
 async def _shape(connection: asyncpg.Connection, name: str) -> list[tuple[object, ...]]:
@@ -442,14 +437,6 @@ async def _shape(connection: asyncpg.Connection, name: str) -> list[tuple[object
         name,
     )
     return [tuple(record) for record in found]
-
-
-async def _somebody_waits_for_a_lock(connection: asyncpg.Connection) -> None:
-    waits = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
-    async with asyncio.timeout(20):
-        # Each look is a round trip: nothing tells who waits for a lock.
-        while await connection.fetchval(waits) == 0:
-            await connection.execute("select pg_stat_clear_snapshot()")
 
 
 @contextmanager

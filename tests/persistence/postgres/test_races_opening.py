@@ -37,6 +37,7 @@ from runnerq.workflow.journal import Row
 from tests.persistence.postgres.backend import PostgresWorld
 from tests.persistence.postgres.interleaving import held_open, rolled_back, stopped, until_waiting
 from tests.persistence.postgres.races import a_request
+from tests.persistence.postgres.watching import backend_that
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -377,11 +378,4 @@ def _with(first: Reopen, others: list[Reopen]) -> Reopen:
 
 async def _looked_in_vain(world: PostgresWorld) -> None:
     """Return when a backend has answered a look for blocked runs, and does nothing else meanwhile."""
-    looked = (
-        "select exists (select from pg_stat_activity where datname = current_database() and state = 'idle'"
-        " and pid <> pg_backend_pid() and position($1 in query) > 0)"
-    )
-    async with asyncio.timeout(60):
-        # Each look is a round trip: nothing tells what a backend has done. The view stands still in a transaction.
-        while not await world.connection.fetchval(looked, "where l.state = 'blocked'"):
-            await world.connection.execute("select pg_stat_clear_snapshot()")
+    await backend_that(world.connection, "state = 'idle' and position($1 in query) > 0", "where l.state = 'blocked'")
