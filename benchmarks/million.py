@@ -14,10 +14,14 @@ import asyncpg
 import runnerq as rq
 from benchmarks.databases import Place
 from runnerq.client.filters import checked_filter
-from runnerq.console.models.context import context_of
+from runnerq.console.access import ALL, Principal
+from runnerq.console.models.batches import Batches
+from runnerq.console.models.cache import Cache
+from runnerq.console.models.context import Context
 from runnerq.console.models.dead_letters import GLANCE, failures
 from runnerq.console.models.filters import RunQuery
 from runnerq.console.models.overview import overview
+from runnerq.console.models.paging import Cursors
 from runnerq.console.models.queues import queues
 from runnerq.console.models.run import run_detail
 from runnerq.console.models.runs import list_runs
@@ -115,7 +119,7 @@ async def _questions(client: rq.Client, dsn: str) -> dict[str, Callable[[], Awai
     def counting(where: rq.RunFilter) -> Callable[[], Awaitable[object]]:
         return lambda: client.storage.count_runs(checked_filter(where), 10_000, LOOK)
 
-    context = context_of(client)
+    context = Context(client, Principal("benchmark", ALL), Cursors(), Cache(), Batches())
 
     def page(read: Callable[[], Awaitable[object]]) -> Callable[[], Awaitable[object]]:
         async def ask() -> object:

@@ -148,11 +148,9 @@ def qualified_name(cls: type) -> str:
 
 def _asked_delay(exc: RetryableError) -> float | None:
     # Raised in user code, where it is too late to refuse a number: one that makes no sense leaves the policy's delay.
-    if exc.after is None:
-        return None
     try:
-        return seconds(exc.after, "RetryableError.after")
-    except ConfigurationError:
+        return None if exc.after is None else seconds(exc.after, "RetryableError.after")
+    except Exception:  # noqa: BLE001 - ``after`` may be a property of a subclass
         return None
 
 

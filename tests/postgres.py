@@ -38,7 +38,14 @@ from runnerq.persistence.embedded.keeper import Locks, becomes_free
 T = TypeVar("T")
 
 POSTGRES_15 = Binaries(Path("/usr/lib/postgresql/15/bin"))
-THROW_AWAY = {"fsync": "off", "full_page_writes": "off", "max_connections": "300", "max_wal_size": "256MB"}
+THROW_AWAY = {
+    "fsync": "off",
+    "full_page_writes": "off",
+    "max_connections": "300",
+    "max_wal_size": "256MB",
+    # A vacuum would come when it comes: a transaction, locks and other plans amid whichever test it meets.
+    "autovacuum_naptime": "1d",
+}
 """What a server may do whose data nobody will miss. synchronous_commit stays on: tests rely on what it means."""
 
 PREFIX = "runnerq-test-"

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import venv
 import zipfile
+from collections.abc import Collection, Iterable
 from email.parser import Parser
 from importlib.metadata import Distribution, distribution
 from pathlib import Path
@@ -53,17 +54,30 @@ def everything_required(wheel: Path) -> list[Distribution]:
     with zipfile.ZipFile(wheel) as packed:
         [name] = [name for name in packed.namelist() if name.endswith(".dist-info/METADATA")]
         asked = Parser().parsestr(packed.read(name).decode()).get_all("Requires-Dist", [])
-    left = [(text, EXTRA) for text in asked]
+    return brought_by(asked, {EXTRA})
+
+
+def brought_by(requirements: Iterable[str], extras: Collection[str] = ()) -> list[Distribution]:
+    """The packages of this environment that these requirements bring on this Python, those of a package with extras."""
+    left = [(text, frozenset(extras)) for text in requirements]
     found: dict[str, Distribution] = {}
+    seen: set[tuple[str, frozenset[str]]] = set()
     while left:
-        text, extra = left.pop()
+        text, extras_there = left.pop()
         wanted = Requirement(text)
-        name = canonicalize_name(wanted.name)
-        if name in found or not (wanted.marker is None or wanted.marker.evaluate({"extra": extra})):
+        if not _applies(wanted, extras_there):
             continue
-        found[name] = distribution(name)
-        left += [(each, extra) for each in found[name].requires or () for extra in wanted.extras or {""}]
+        name, extras_here = canonicalize_name(wanted.name), frozenset(wanted.extras)
+        if (name, extras_here) not in seen:
+            seen.add((name, extras_here))
+            found[name] = distribution(name)
+            left += [(each, extras_here) for each in found[name].requires or ()]
     return list(found.values())
+
+
+def _applies(wanted: Requirement, extras: Collection[str]) -> bool:
+    marker = wanted.marker
+    return marker is None or any(marker.evaluate({"extra": extra}) for extra in extras or {""})
 
 
 def link(package: Distribution, packages: Path) -> None:

@@ -21,6 +21,8 @@ from runnerq.cli.telling import say
 from runnerq.errors import RunnerQError
 
 INTERRUPTED = 130
+WHOLE = 1000
+"""Characters of a sentence that is not to be cut."""
 
 
 class Refused(RunnerQError):
@@ -67,6 +69,16 @@ class Placed(MutableMapping[str, click.Command]):
 
     def __delitem__(self, name: str) -> None:
         raise TypeError(f"{name} cannot be taken away: commands stand in the table")
+
+
+class Noun(click.Group):
+    """What stands under a noun: its help says the first sentence of each whole."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [(name, self.commands[name].get_short_help_str(WHOLE)) for name in sorted(self.commands)]
+            )
 
 
 class Commands(click.Group):

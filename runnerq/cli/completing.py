@@ -1,4 +1,5 @@
-"""What a shell is offered for a word that stands in the database: ids of runs, names of workflows and queues.
+"""What a shell is offered for a word that stands in the database, such as ids of runs and names of workflows; and for a
+module's name, which stands in the folder.
 
 Rules
 - A person waits for it with half a line written: what takes too long, or does not work, offers and says nothing.
@@ -13,6 +14,7 @@ import asyncio
 import os
 import re
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import click
@@ -32,7 +34,9 @@ Found: TypeAlias = list[tuple[str, str]]
 Completes: TypeAlias = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 
-def _completes(look: Callable[[Client], Awaitable[Found]]) -> Completes:
+def completes(look: Callable[[Client, click.Context], Awaitable[Found]]) -> Completes:
+    """What is looked up, for ``shell_complete=``; the context has what stands before on the line."""
+
     def complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
         try:
             found = asyncio.run(_looked(ctx, look))
@@ -47,7 +51,7 @@ def _completes(look: Callable[[Client], Awaitable[Found]]) -> Completes:
     return complete
 
 
-async def _looked(ctx: click.Context, look: Callable[[Client], Awaitable[Found]]) -> Found:
+async def _looked(ctx: click.Context, look: Callable[[Client, click.Context], Awaitable[Found]]) -> Found:
     # Not above: a shell that completes a command or an option is not to wait for the client.
     from runnerq.cli.shared import Database, Given  # noqa: PLC0415
     from runnerq.client.connect import DSN_VARIABLE  # noqa: PLC0415 - as above
@@ -59,34 +63,47 @@ async def _looked(ctx: click.Context, look: Callable[[Client], Awaitable[Found]]
         return []
     database = Database(dsn, ctx.params.get("schema") or "runnerq", pooled=bool(ctx.params.get("pooled")))
     async with asyncio.timeout(PATIENCE), given.client() if given else database.client(migrate=False) as client:
-        return await look(client)
+        return await look(client, ctx)
 
 
-async def _runs(client: Client) -> Found:
+async def runs(client: Client, _: click.Context) -> Found:
+    """The newest of them."""
     page = await client.list(limit=NEWEST)
     return [(run.id, f"{run.workflow} {run.status}") for run in page.items]
 
 
-async def _workflows(client: Client) -> Found:
+async def _workflows(client: Client, _: click.Context) -> Found:
     known = await client.storage.definitions()
     return [(name, "") for name in dict.fromkeys(each.name for each in known)]
 
 
-async def _queues(client: Client) -> Found:
+async def _queues(client: Client, _: click.Context) -> Found:
     return [(queue.name, f"{queue.ready} ready") for queue in await client.queues.list()]
 
 
-async def _schedules(client: Client) -> Found:
+async def _schedules(client: Client, _: click.Context) -> Found:
     return [(schedule.name, schedule.workflow) for schedule in await client.schedules.list()]
 
 
-async def _limits(client: Client) -> Found:
+async def _limits(client: Client, _: click.Context) -> Found:
     return [(limit.scope, "") for limit in await client.limits.list()]
 
 
 # For ``shell_complete=`` of an option or argument.
-known_runs = _completes(_runs)
-known_workflows = _completes(_workflows)
-known_queues = _completes(_queues)
-known_schedules = _completes(_schedules)
-known_limits = _completes(_limits)
+known_runs = completes(runs)
+known_workflows = completes(_workflows)
+known_queues = completes(_queues)
+known_schedules = completes(_schedules)
+known_limits = completes(_limits)
+
+
+def known_modules(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Modules and packages below the folder one stands in, a part of the name at a time."""
+    package, dot, begun = incomplete.rpartition(".")
+    folder = Path(*package.split("."))
+    names = {file.stem for file in folder.glob("*.py")} | {file.parent.name for file in folder.glob("*/*.py")}
+    return [
+        CompletionItem(f"{package}{dot}{name}")
+        for name in sorted(names)
+        if name.startswith(begun) and name.isidentifier() and not name.startswith("__")
+    ]

@@ -21,8 +21,9 @@ def completion(ctx: click.Context, shell: str) -> None:
     zsh    echo 'eval "$(runnerq completion zsh)"' >> ~/.zshrc
     fish   runnerq completion fish > ~/.config/fish/completions/runnerq.fish
 
-    Then open another shell. Commands, options and their values are completed, and from the database ids of runs and
-    names of workflows and queues: the one of --dsn or $RUNNERQ_DSN, else the embedded one if it runs.
+    Then open another shell. Commands, options and their values are completed, modules of the folder, and from the
+    database ids of runs, names of workflows and queues, and what a run waits for: the one of --dsn or $RUNNERQ_DSN,
+    else the embedded one if it runs.
     """
     made = get_completion_class(shell)
     if made is None:

@@ -11,6 +11,7 @@ import msgspec
 
 from runnerq.cli.acting import context, reason_option
 from runnerq.cli.bulk import Asked, do, takes_sureness
+from runnerq.cli.commands import Noun
 from runnerq.cli.completing import known_runs
 from runnerq.cli.filters import takes_page, takes_query
 from runnerq.cli.fleet_tables import failures_table, group_conditions
@@ -73,7 +74,7 @@ def takes_dead_letters(command: Callable[..., T]) -> Callable[..., T]:
     return with_dead_letters
 
 
-@click.group()
+@click.group(cls=Noun)
 def dead() -> None:
     """Runs that used up their attempts."""
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from runnerq.cli.completing import known_modules
 from runnerq.cli.following import follow_open
 from runnerq.cli.masking import takes_reveal
 from runnerq.cli.modules import find
@@ -55,7 +56,7 @@ def export(*, run: Pick, redact: Redactor, output: Output, database: Database) -
 
 
 @click.command()
-@click.argument("modules", nargs=-1, required=True, metavar="MODULE...")
+@click.argument("modules", nargs=-1, required=True, metavar="MODULE...", shell_complete=known_modules)
 @output_option
 @takes_database
 @click.pass_context
@@ -86,6 +87,7 @@ def check(ctx: click.Context, modules: Sequence[str], output: Output, database: 
     multiple=True,
     required=True,
     envvar="RUNNERQ_REPLAY_MODULE",
+    shell_complete=known_modules,
     help="Where the workflows are; may be given repeatedly.",
 )
 @output_option

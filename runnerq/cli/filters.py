@@ -35,6 +35,7 @@ _OPTIONS: Mapping[str, str] = {
     "metadata": "meta",
     "parent": "parent",
     "root": "root",
+    "worker": "worker",
     "since": "since",
     "until": "until",
     "ended_since": "ended_since",
@@ -48,12 +49,12 @@ _OPTIONS: Mapping[str, str] = {
 
 def where_query(text: str) -> RunQuery:
     """The query that a text such as ``status=failed workflow=order since=2h`` means: the parameters of ``GET /runs``,
-    with quotes around what has spaces. Raises BadFields, also where there is no condition at all: a variable of a shell
-    that is empty must not mean all runs."""
-    words = _words(text)
-    if not words:
+    with quotes around what has spaces. Raises BadFields, also where they leave out nothing, as ``roots=0`` does: a
+    variable of a shell that is empty must not mean all runs."""
+    query = parse_query(_words(text))
+    if query == RunQuery():
         raise BadFields({_WHERE: "it has no condition, and would mean all runs: say which"})
-    return parse_query(words)
+    return query
 
 
 def _words(text: str) -> list[tuple[str, str]]:
@@ -144,6 +145,7 @@ def takes_query(command: Callable[..., T]) -> Callable[..., T]:
     )
     @click.option("--parent", metavar="ID", callback=_checked("parent"), help="Only what this run has started.")
     @click.option("--root", metavar="ID", callback=_checked("root"), help="Only the tree that this run is the root of.")
+    @click.option("--worker", metavar="ID", callback=_checked("worker"), help="Only what this worker works on.")
     @click.option("--since", metavar="TIME", callback=_checked("since"), help="Started since: 2h ago, or an ISO time.")
     @click.option("--until", metavar="TIME", callback=_checked("until"), help="Started before then.")
     @click.option("--ended-since", metavar="TIME", callback=_checked("ended_since"), help="Ended since then.")

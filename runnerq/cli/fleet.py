@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 import click
 
 from runnerq.cli.acting import context, reason_option
+from runnerq.cli.commands import Noun
 from runnerq.cli.completing import known_queues
 from runnerq.cli.fleet_tables import overview_sheet, queue_sheet, queues_table, worker_fields, workers_table
 from runnerq.cli.output import Output, output_option, show_done, show_list, show_one
@@ -42,7 +43,7 @@ def act(database: Database, output: Output, name: str, action: Callable[[Context
 # --- queues -----------------------------------------------------------------------------------------------------------
 
 
-@click.group()
+@click.group(cls=Noun)
 def queue() -> None:
     """Queues: what is in them, and whether it is taken up."""
 
@@ -101,7 +102,7 @@ def resume(*, name: str, reason: str | None, output: Output, database: Database)
 # --- workers ----------------------------------------------------------------------------------------------------------
 
 
-@click.group()
+@click.group(cls=Noun)
 def workers() -> None:
     """The processes that do the work."""
 

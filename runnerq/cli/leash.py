@@ -4,7 +4,7 @@ Rules
 - It comes as stdin, and user code finds /dev/null there, as systemd has it: what reads stdin must not wait for a
   supervisor that writes nothing.
 - A thread watches it: an event loop that user code blocks would hear nothing.
-- Who imports has nothing to stop in order yet, and ends at once: an import may last for ever.
+- Who imports, or waits for its database, has nothing to stop in order yet, and ends at once: it may last for long.
 - Who has not stopped when its time is up, whatever keeps it, is ended as it is. What it ran is then taken up elsewhere;
   one that stayed would beat on, and hold its runs.
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from runnerq.cli.acting import context, reason_option
+from runnerq.cli.commands import Noun
 from runnerq.cli.completing import known_limits
 from runnerq.cli.fleet import act
 from runnerq.cli.fleet_tables import limits_table
@@ -25,7 +26,7 @@ def rate_of(text: str) -> tuple[int, float]:
     return int(number), duration(span if span[:1].isdecimal() else f"1{span}")
 
 
-@click.group()
+@click.group(cls=Noun)
 def limits() -> None:
     """How many runs of a scope are held at once, and admitted in a span of time."""
 

@@ -26,6 +26,7 @@ from runnerq.console.models.filters import BadFields, RunQuery
 from runnerq.console.models.history import HistoryPage
 from runnerq.console.models.redaction import Redactor
 from runnerq.console.models.run import RunDetail
+from runnerq.persistence.records import Status
 
 View: TypeAlias = Literal["compact", "full", "json"]
 
@@ -127,6 +128,9 @@ def history(
                 wanted = msgspec.structs.replace(wanted, page=wanted.page + 1)
                 found = await get_history.do(here, run_id, wanted)
                 _show_history(found, output)
+            record = await client.storage.run(run_id)
+            if record is not None and record.status is Status.BLOCKED:
+                say(f"it is blocked, and goes no further: `runnerq why {run_id}` says by what")
 
     connected(database, work)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from datetime import datetime, timedelta
 from typing import Any, get_args
 
 import click
 
 from runnerq.cli.acting import context, reason_option
+from runnerq.cli.commands import Noun
 from runnerq.cli.completing import known_queues, known_schedules, known_workflows
 from runnerq.cli.filters import before, metadata_option, moment
 from runnerq.cli.fleet import act
@@ -25,7 +27,7 @@ from runnerq.console.models.schedules import schedules as read_schedules
 from runnerq.persistence.records import Missed, Overlap, Priority
 
 
-@click.group()
+@click.group(cls=Noun)
 def schedule() -> None:
     """Schedules: rules that start runs, by cron expressions or at intervals."""
 
@@ -130,7 +132,10 @@ def create(
     connected(database, work, migrate=True)
 
 
-schedule.add_command(create, "put")
+put = copy(create)
+"""The other name of it."""
+put.name, put.help = "put", "The same as `create`."
+schedule.add_command(put)
 
 
 @schedule.command()

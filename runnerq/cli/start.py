@@ -53,7 +53,8 @@ def _limit(scope: str | None, key: str | None) -> tuple[str, ...] | str | None:
 async def _meant(client: Client, name: str) -> str:
     """What else may have been meant by a name that nobody has registered."""
     known = {each.name for each in await client.storage.definitions()}
-    near = get_close_matches(name, sorted(known), MOST_NEAR)
+    # It may have been registered just now.
+    near = get_close_matches(name, sorted(known - {name}), MOST_NEAR)
     return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 

@@ -10,7 +10,7 @@ import click
 
 from runnerq.cli.acting import context, reason_option, unchecked_option
 from runnerq.cli.bulk import Asked, change, do, takes_runs, takes_sureness
-from runnerq.cli.completing import known_runs
+from runnerq.cli.completing import Found, completes, runs
 from runnerq.cli.filters import behind, moment
 from runnerq.cli.output import Output, output_option, show_done
 from runnerq.cli.picking import Pick, pick, takes_key, takes_run_and_more
@@ -24,8 +24,24 @@ from runnerq.persistence.records import Priority, Status
 ENDED = tuple(status.value for status in Status if status.ended)
 
 
+async def _run_or_channel(client: Client, ctx: click.Context) -> Found:
+    """Where the run is named already, what that waits for."""
+    words: tuple[str, ...] = ctx.params.get("words") or ()
+    key = ctx.params.get("key")
+    if key is not None:
+        named, behind = Pick(key=key, workflow=ctx.params["workflow"] or ""), words
+    elif words:
+        named, behind = pick(words[0]), words[1:]
+    else:
+        return await runs(client, ctx)
+    record = None if behind else await client.storage.run(await named.find(client))
+    return [] if record is None else [(channel, "it waits for this") for channel in record.waiting_signals]
+
+
 @click.command()
-@click.argument("words", metavar="[ID] CHANNEL [JSON]", nargs=-1, required=True, shell_complete=known_runs)
+@click.argument(
+    "words", metavar="[ID] CHANNEL [JSON]", nargs=-1, required=True, shell_complete=completes(_run_or_channel)
+)
 @takes_key
 @click.option("--dedup", help="Send it once: later signals of the same run, channel and dedup id are dropped.")
 @unchecked_option

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from runnerq.cli.sheets import Branch, Cell, Fields, Styled, Table, fields, lines, table
+from runnerq.console.models.fleet import HeldOn
 from runnerq.console.models.history import HistoryEntry, HistoryRow
 from runnerq.console.models.payloads import ErrorView, Payload, brief
 from runnerq.console.models.run import RunDetail, Waiting
@@ -58,7 +59,7 @@ def runs_table(runs: Iterable[RunRow], now: datetime) -> Table:
                 run.key or "",
                 run.queue,
                 age_text(now - run.created_at),
-                brief(run.error_line or waits_for(run.waiting_for, run.due_at) or "", WIDEST_REASON),
+                brief(run.error_line or waits_for(run.waiting_for, run.due_at) or _silence(run.worker), WIDEST_REASON),
             )
             for run in runs
         ),
@@ -74,6 +75,7 @@ def run_fields(shown: RunDetail) -> Fields:
             ("run", run.id),
             ("workflow", named(run)),
             ("status", status_cell(run.status)),
+            ("worker", None if run.worker is None else _worker_cell(run.worker)),
             *_waiting_lines(waiting),
             ("key", run.key),
             ("queue", f"{run.queue}, priority {run.priority}"),
@@ -95,6 +97,15 @@ def run_fields(shown: RunDetail) -> Fields:
             ("result", payload_text(shown.result)),
         ]
     )
+
+
+def _silence(worker: HeldOn | None) -> str:
+    """What a list says of the worker of a run that is running: nothing, where it is well."""
+    return "" if worker is None or worker.silent_for is None else f"a worker that is not heard of: {worker.words}"
+
+
+def _worker_cell(worker: HeldOn) -> Cell:
+    return worker.words if worker.silent_for is None else Styled(worker.words, "red")
 
 
 def _waiting_lines(waiting: Waiting | None) -> list[tuple[str, Cell | None]]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import sys
 
 import click
 
@@ -16,8 +18,14 @@ _IN_JSON = {code: f"\\u{code:04x}" for code in _CONTROLS if code >= 0x7F}
 
 
 def say(message: str) -> None:
-    """Lines on stderr."""
-    click.echo(harmless(message), err=True)
+    """Lines on stderr; where nobody reads it any more they are lost, and nothing fails for what is said of it."""
+    try:
+        click.echo(harmless(message), err=True)
+    except OSError:
+        # Its pipe was closed, or the terminal. What is kept for it would fail once more, as the process exits.
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, sys.stderr.fileno())
+        os.close(nothing)
 
 
 def harmless(text: str) -> str:

@@ -73,7 +73,7 @@ def _told(found: RunDetail) -> Told:
         case Status.BLOCKED:
             return _blocked(found)
         case Status.RUNNING:
-            return ["it waits for nothing: a worker is at it"], [f"see what it does: runnerq watch {run.id}"]
+            return _running(run)
         case Status.PENDING:
             return _pending(found)
         case Status.WAITING:
@@ -95,7 +95,10 @@ def _ended(found: RunDetail) -> Told:
         because.append(f"the reason on record is {found.reason!r}")
     if run.status is Status.CANCELLED:
         return because, []
-    return because, [f"let it go on from what failed: runnerq retry {run.id}"]
+    again = found.action("retry")
+    if again is None or again.enabled:
+        return because, [f"let it go on from what failed: runnerq retry {run.id}"]
+    return because, [f"it cannot go on: {again.why_not}"]
 
 
 def _blocked(found: RunDetail) -> Told:
@@ -110,12 +113,28 @@ def _blocked(found: RunDetail) -> Told:
         because += [block.message, *([f"it stands at {block.line}"] if block.line else [])]
         if block.retry_at is not None:
             because.append(f"it is tried again by itself{_at(block.retry_at)}")
-    advice = (
+    advice = [
         "deploy code that its journal fits, which takes it up by itself; ctx.patched keeps the old way for such runs"
         if diverged
         else "repair the code and deploy it: a worker with another build takes it up by itself"
-    )
-    return because, [advice, f"or let it go on with the code that is there: runnerq retry {run.id}"]
+    ]
+    if block is not None and block.arguments_differ:
+        advice.append(f"or, if the difference does no harm: runnerq retry {run.id} --accept arguments")
+    advice.append(f"have workers try it again that could not follow it: runnerq retry {run.id}")
+    return because, advice
+
+
+def _running(run: RunRow) -> Told:
+    held = run.worker
+    if held is None:
+        return ["it waits for nothing: a worker is at it"], [f"see what it does: runnerq watch {run.id}"]
+    if held.silent_for is None:
+        return [f"it waits for nothing: a worker is at it, {held.words}"], [f"see what it does: runnerq watch {run.id}"]
+    queue = shlex.quote(run.queue)
+    return [f"the worker that has it is not heard of: {held.words}"], [
+        f"have another worker serve {run.workflow}, if none does: runnerq worker MODULE -q {queue}",
+        f"it is taken up there when the lease of the silent one has run out, or before: runnerq workers show {held.id}",
+    ]
 
 
 def _pending(found: RunDetail) -> Told:
@@ -156,7 +175,11 @@ def _parked(found: RunDetail) -> Told:
     because = [f"its code waits for {waiting.what}{since}{_until(waiting.until)}"]
     if waiting.line is not None:
         because.append(f"it stands at {waiting.line}")
-    advice = [f"send what it waits for: runnerq send {run.id} {channel} JSON" for channel in waiting.channels]
+    takes = {channel: f", where JSON is {words}" for channel, words in found.expects}
+    advice = [
+        f"send what it waits for: runnerq send {run.id} {channel} JSON{takes.get(channel, '')}"
+        for channel in waiting.channels
+    ]
     open_children = [child for child in waiting.children if child.status is None or not child.status.ended]
     advice += [f"see what a child waits for: runnerq why {child.id}" for child in open_children[:MOST_CHILDREN]]
     more = waiting.children_count - min(len(open_children), MOST_CHILDREN)

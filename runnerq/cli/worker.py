@@ -6,14 +6,14 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, AsyncExitStack, nullcontext, suppress
 from pathlib import Path
+from typing import assert_never
 
 import click
 
 from runnerq.cli.codecs import listener_named
-from runnerq.cli.duty import Duty, Keeper, takes_duty
 from runnerq.cli.exits import NO_RIGHT, exit_code
 from runnerq.cli.following import tell_codeless, tell_divergences
 from runnerq.cli.leash import Leash, taken_from_stdin
@@ -21,8 +21,9 @@ from runnerq.cli.leashed import DRAINED, NOT_YET, environment_of
 from runnerq.cli.modules import Found, find
 from runnerq.cli.processes import supervise
 from runnerq.cli.shared import Database, takes_database
-from runnerq.cli.stops import SIGNALS
+from runnerq.cli.stops import SIGNALS, on_hangup
 from runnerq.cli.telling import log_to_stderr, say
+from runnerq.cli.worker_options import Keeper, Loop, WorkerOptions, takes_worker_options
 from runnerq.errors import StorageUnavailable
 from runnerq.runtime.collector import look_less_often
 from runnerq.runtime.worker import Worker
@@ -40,7 +41,7 @@ _KEPT = {
 
 
 @click.command(short_help="Run the workflows and activities of the MODULEs, such as shop.workflows.")
-@takes_duty("30s")
+@takes_worker_options("30s")
 @click.option(
     "--processes",
     type=click.IntRange(min=1),
@@ -70,7 +71,7 @@ _KEPT = {
 @click.pass_context
 def worker(
     ctx: click.Context,
-    duty: Duty,
+    options: WorkerOptions,
     processes: int | None,
     reloads: bool,
     watch: tuple[Path, ...],
@@ -80,32 +81,34 @@ def worker(
     """Run every workflow and activity found in the MODULEs, such as shop.workflows.
 
     SIGTERM and Ctrl-C stop it in order: it claims no more, gives steps their time to end, and gives back the rest. A
-    second one ends it at once; what it ran is then taken up by another worker.
+    second one ends it at once; what it ran is then taken up by another worker. A terminal that is closed stops it in
+    order, too.
     """
     if processes is not None and reloads:
         raise click.UsageError("--processes and --reload exclude each other")
     if processes is not None:
-        if duty.http is not None and duty.http[1] + processes - 1 > LAST_PORT:
-            raise click.UsageError(f"--http: there are not {processes} ports from {duty.http[1]} on")
-        commands = [duty.command("processes", place) for place in range(processes)]
+        if options.http is not None and options.http[1] + processes - 1 > LAST_PORT:
+            raise click.UsageError(f"--http: there are not {processes} ports from {options.http[1]} on")
+        commands = [options.command("processes", place) for place in range(processes)]
         ctx.exit(supervise(commands, environment_of(database)))
     if reloads:
         from runnerq.cli.reloading import reload  # noqa: PLC0415 - for developers alone
 
-        reload(duty.command("reload"), environment_of(database), watch)
+        reload(options.command("reload"), environment_of(database), watch)
         return
     # Before anything of the user's is imported.
-    leash = None if kept_by is None else Leash(taken_from_stdin(), duty.drain_timeout + MARGIN)
+    leash = None if kept_by is None else Leash(taken_from_stdin(), options.drain_timeout + MARGIN)
     shape = "%(asctime)s %(levelname)s %(name)s: %(message)s" if kept_by is None else _KEPT[kept_by]
     log_to_stderr(logging.INFO, shape)
     if kept_by == "dev":
         # It has said itself where the database is.
         logging.getLogger("runnerq.embedded").setLevel(logging.WARNING)
-    with nullcontext() if leash is None else leash.nothing_to_stop():
-        found = find(duty.modules)
+    with _nothing_to_stop(leash):
+        found = find(options.modules)
     look_less_often()
     try:
-        drained = asyncio.run(_run(found, duty, kept_by, database, leash))
+        with asyncio.Runner(loop_factory=_new_loop(options.loop)) as runner:
+            drained = runner.run(_run(found, options, kept_by, database, leash))
     except StorageUnavailable as error:
         if kept_by in {"processes", None} or exit_code(error) == NO_RIGHT:
             raise
@@ -115,14 +118,36 @@ def worker(
         ctx.exit(DRAINED)
 
 
-async def _run(found: Found, duty: Duty, kept_by: Keeper | None, database: Database, leash: Leash | None) -> bool:
+def _nothing_to_stop(leash: Leash | None) -> AbstractContextManager[None]:
+    """Have the process end at once where it is told to stop meanwhile: an import, or a server, may last for long."""
+    return nullcontext() if leash is None else leash.nothing_to_stop()
+
+
+def _new_loop(loop: Loop) -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """What makes it; None for what asyncio makes by itself."""
+    match loop:
+        case "asyncio":
+            return None
+        case "uvloop":
+            import uvloop  # noqa: PLC0415 - an extra
+
+            return uvloop.new_event_loop
+        case _:
+            assert_never(loop)
+
+
+async def _run(
+    found: Found, options: WorkerOptions, kept_by: Keeper | None, database: Database, leash: Leash | None
+) -> bool:
     """Serve until told to stop. Whether that was a drain, and neither a signal nor the keeper."""
-    listeners: Sequence[Listener] = [*map(listener_named, duty.listener), *_listeners(kept_by)]
-    if duty.http is not None:
+    listeners: Sequence[Listener] = [*map(listener_named, options.listener), *_listeners(kept_by)]
+    if options.http is not None:
         # Behind what is the user's own, which may keep these metrics, and they can be kept once.
         listeners = with_prometheus(listeners)
     # Of the client too, so that they hear of what steps start with it.
-    async with database.client(listeners=listeners) as client:
+    async with AsyncExitStack() as clients:
+        with _nothing_to_stop(leash):
+            client = await clients.enter_async_context(database.client(listeners=listeners))
         if kept_by in {"reload", "dev"}:
             await tell_divergences(client, found.workflows)
             await tell_codeless(client, found.names)
@@ -130,22 +155,22 @@ async def _run(found: Found, duty: Duty, kept_by: Keeper | None, database: Datab
             client,
             workflows=found.workflows,
             activities=found.activities,
-            queues=duty.queue or ("default",),
-            only=duty.only or None,
-            max_workers=duty.concurrency,
-            max_steps=duty.max_steps,
-            max_threads=duty.max_threads,
-            shutdown_grace=duty.drain_timeout,
-            poll_interval=duty.poll_interval,
+            queues=options.queue or ("default",),
+            only=options.only or None,
+            max_workers=options.concurrency,
+            max_steps=options.max_steps,
+            max_threads=options.max_threads,
+            shutdown_grace=options.drain_timeout,
+            poll_interval=options.poll_interval,
             listeners=listeners,
-            http=duty.http,
+            http=options.http,
         )
         running = asyncio.create_task(serving.run())
         stopped = _when_told(leash)
         await asyncio.sleep(0)  # it has begun then, and listens
         # Where it was to listen and does not, running ends with why.
-        if duty.http is None or serving.http_address is not None:
-            queues = ", ".join(duty.queue) or "default"
+        if options.http is None or serving.http_address is not None:
+            queues = ", ".join(options.queue) or "default"
             say(f"worker {os.getpid()} serves {found} on {queues}{_health(serving)}{_how_to_stop(leash)}")
         await asyncio.wait({running, stopped}, return_when=asyncio.FIRST_COMPLETED)
         told = stopped.done()
@@ -205,6 +230,7 @@ def _when_told(leash: Leash | None) -> asyncio.Future[None]:
 
     for number in SIGNALS:
         loop.add_signal_handler(number, stop)
+    on_hangup(loop, closed)
     if leash is not None:
         leash.closed.add_done_callback(tell)
     return told

@@ -83,6 +83,11 @@ def address_of(dsn: str | None, direct_dsn: str | None = None, *, pooled: bool =
     return Address(named, direct_dsn or os.environ.get(DIRECT_DSN_VARIABLE) or None, pooled or said)
 
 
+def load() -> None:
+    """Import what a client is opened with, which else is done as it is opened."""
+    from runnerq.persistence import postgres  # noqa: F401, PLC0415 - as for ``open``
+
+
 class _Postgres:
     """The storage of one client, made when it is opened."""
 

@@ -13,7 +13,7 @@ from runnerq.client.hub import Hub, Stirs
 from runnerq.client.info import RunInfo, info_of
 from runnerq.client.options import checked_channel
 from runnerq.client.readable import block_of, check_outcome, check_text, journal_of
-from runnerq.client.telling import told_send
+from runnerq.client.reported import reported_send
 from runnerq.errors import (
     DecodingError,
     ResultTimeout,
@@ -234,7 +234,7 @@ class Core:
         if self.telemetry is None:
             [sent] = await self.writes.send([signal])
         else:
-            sent = await told_send(self.telemetry, signal, self.writes.send)
+            sent = await reported_send(self.telemetry, signal, self.writes.send)
         match sent:
             case Sent.UNKNOWN:
                 raise RunNotFound(run_id)

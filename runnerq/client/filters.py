@@ -33,6 +33,8 @@ def checked_filter(where: RunFilter | None) -> RunFilter:
     _check_times(where)
     if where.id_prefix is not None:
         where = msgspec.structs.replace(where, id_prefix=_checked_prefix(where.id_prefix))
+    if where.worker is not None and not 0 < where.worker < 1 << 63:
+        raise ValueError(f"worker={where.worker!r} is no worker's id: take that of one of client.stats().workers")
     if where.error is not None and not 0 < len(where.error) <= LONGEST_SEARCHED:
         raise ValueError(f"error={where.error!r}: expected 1 to {LONGEST_SEARCHED} characters of an error's text")
     if where.fingerprint is not None and not _FINGERPRINT.fullmatch(where.fingerprint):

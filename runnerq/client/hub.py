@@ -1,7 +1,9 @@
 """Waiting for runs, for every handle of one client at once.
 
 Rules
-- All ids that may have ended are read in one ``outcomes`` query a look.
+- All ids that may have ended are read in one ``outcomes`` query a look, or a few. A query that has no answer may have
+  asked for more than can be read in time: the next one is for a quarter of it, and each that has one lets the next be
+  twice as large.
 - An id is watched before it is first looked at, and what wakes it during a look leads to another look: no wake is lost
   between "nothing yet" and "waiting".
 - Who waits for a run that was started a moment ago, of which nothing was heard since, is not looked for at once.
@@ -18,7 +20,7 @@ import random
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from runnerq.errors import StorageUnavailable
+from runnerq.errors import SchemaError, StorageUnavailable
 from runnerq.persistence.protocol import Storage
 from runnerq.persistence.records import Outcome, Wake
 
@@ -32,6 +34,8 @@ GATHER = 0.05
 """Who follows everything looks so rarely at most, however many wakes come."""
 FRESH = 0.1
 """Seconds for which a run counts as just started."""
+AT_ONCE = 1000
+"""Runs that one query looks for."""
 GROUP = 0.1
 """Polls due within so many seconds of each other are one query."""
 
@@ -148,6 +152,7 @@ class Hub:
         self._followers: set[Stirs] = set()
         self._stirred = asyncio.Event()
         self._next_scan = 0.0
+        self._most = AT_ONCE
         self._loop: asyncio.Task[None] | None = None
         self._unsubscribe = storage.subscribe(self._hear)
 
@@ -284,21 +289,40 @@ class Hub:
             return
 
     async def _look(self, run_ids: list[str]) -> None:
-        try:
-            outcomes = await self._storage.outcomes(run_ids)
-        except StorageUnavailable as error:
-            log.warning("could not look for the ends of %d runs, looking again: %s", len(run_ids), error)
-            outcomes = []
+        left = run_ids
+        while left:
+            some, left = left[: self._most], left[self._most :]
+            try:
+                outcomes = await self._outcomes(some)
+            except StorageUnavailable as error:
+                self._most = max(1, len(some) // 4)
+                log.warning("could not look for the ends of %d runs, looking again: %s", len(some) + len(left), error)
+                break
+            self._most = min(AT_ONCE, 2 * self._most)
+            for outcome in outcomes:
+                awaited = self._awaited.pop(outcome.run_id, None)
+                if awaited is not None:
+                    awaited.answer(outcome)
         now = asyncio.get_running_loop().time()
-        for outcome in outcomes:
-            awaited = self._awaited.pop(outcome.run_id, None)
-            if awaited is not None:
-                awaited.answer(outcome)
         for run_id in run_ids:
             awaited = self._awaited.get(run_id)
             if awaited is not None:
                 awaited.missed(now)
                 self._next_scan = min(self._next_scan, awaited.due)
+
+    async def _outcomes(self, run_ids: list[str]) -> list[Outcome]:
+        """The ends of those that have ended; one that cannot be read fails those alone who wait for it."""
+        try:
+            return await self._storage.outcomes(run_ids)
+        except (StorageUnavailable, SchemaError):
+            raise
+        except Exception as error:  # noqa: BLE001 - it is raised again, where the results are waited for
+            if len(run_ids) > 1:
+                return [outcome for run_id in run_ids for outcome in await self._outcomes([run_id])]
+            awaited = self._awaited.pop(run_ids[0], None)
+            if awaited is not None:
+                awaited.fail(error)
+            return []
 
 
 async def _set_within(event: asyncio.Event, timeout: float) -> None:

@@ -13,8 +13,8 @@ from runnerq.retry import seconds
 from runnerq.workflow.given import checked_scope
 
 MOST = 2**31 - 1
-LONGEST_SPAN = 365 * 86_400.0
-"""Seconds: what was admitted within a rule's span is remembered so long."""
+SHORTEST_SPAN, LONGEST_SPAN = 0.001, 365 * 86_400.0
+"""Seconds: what was admitted within a rule's span is remembered so long. A database's times go to the microsecond."""
 
 
 class LimitInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,8 +88,8 @@ def _rate(rate: object) -> tuple[int, float]:
     if not isinstance(rate, tuple | list) or len(rate) != len(("n", "per")):
         raise ConfigurationError(f"rate={rate!r}: expected how many, and in how many seconds, such as (100, 60)")
     per = seconds(rate[1], "the span of rate=")
-    if not 0 < per <= LONGEST_SPAN:
-        raise ConfigurationError(f"rate={rate!r}: expected a span of more than nothing, and at most a year")
+    if not SHORTEST_SPAN <= per <= LONGEST_SPAN:
+        raise ConfigurationError(f"rate={rate!r}: expected a span of a millisecond at least, and at most a year")
     return _number(rate[0], "the number of rate=", least=1), per
 
 

@@ -28,7 +28,7 @@ from runnerq.client.tree import tree_of
 from runnerq.client.values import Event, Node, Stats, stats_of
 from runnerq.ids import check_run_id
 from runnerq.persistence.records import Aggregate, GroupBy, RunFilter
-from runnerq.workflow.declare import check_name
+from runnerq.workflow.given import check_name
 
 MAX_PAGE = 1000
 CAP = 10_000

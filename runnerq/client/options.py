@@ -12,8 +12,15 @@ from runnerq.errors import ConfigurationError
 from runnerq.persistence.records import OnDuplicate, Priority
 from runnerq.retry import RetryPolicy, seconds
 from runnerq.workflow.commands import LONGEST, Signal
-from runnerq.workflow.declare import check_name
-from runnerq.workflow.given import checked_key, checked_limit, checked_metadata, checked_time
+from runnerq.workflow.given import (
+    check_due,
+    check_name,
+    checked_key,
+    checked_limit,
+    checked_metadata,
+    checked_priority,
+    checked_time,
+)
 from runnerq.workflow.options import Limit
 
 
@@ -94,13 +101,6 @@ def checked_channel(channel: object) -> str:
     return name
 
 
-def checked_priority(priority: object) -> int:
-    """A priority's number. ConfigurationError for what is none."""
-    if isinstance(priority, bool) or not isinstance(priority, int) or priority not in set(Priority):
-        raise ConfigurationError(f"priority={priority!r} is not a Priority: CRITICAL, HIGH, NORMAL or LOW")
-    return int(priority)
-
-
 def _signals(signals: Iterable[Any]) -> tuple[tuple[Signal[Any] | str, Any], ...]:
     given = tuple(signals)
     for each in given:
@@ -111,8 +111,7 @@ def _signals(signals: Iterable[Any]) -> tuple[tuple[Signal[Any] | str, Any], ...
 
 
 def _consistent(options: StartOptions) -> StartOptions:
-    if options.delay is not None and options.at is not None:
-        raise ConfigurationError("delay= and at= both say when the run is due: give one of them")
+    check_due(options.at, options.delay)
     return options
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from runnerq.client.core import Core
 from runnerq.client.values import QueueInfo, queue_of
-from runnerq.workflow.declare import check_name
+from runnerq.workflow.given import check_name
 
 
 class Queues:

@@ -6,11 +6,13 @@ Rules (DESIGN section 5, rule 16)
   cut, and those that were cancelled because of it.
 - A run whose undos have begun is not opened again: what it did is half undone. One that ended because an undo failed
   goes on at that undo.
+- Of many, what cannot go on is passed over, and so is what cannot be read here, which is logged.
 - A blocked run lost nothing: it is only made claimable, by a worker of any build.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from typing import Literal, TypeAlias, cast
@@ -19,13 +21,15 @@ import msgspec
 
 from runnerq.client.core import Core
 from runnerq.client.readable import check_text, journal_of
-from runnerq.errors import ConfigurationError, WrongState
+from runnerq.errors import ConfigurationError, DecodingError, PayloadUnreadable, WrongState
 from runnerq.persistence.protocol import Storage
 from runnerq.persistence.records import Reopen, RunFilter, RunRecord, Status
 from runnerq.workflow.forking import open_children
 from runnerq.workflow.journal import Reopened, Row
 from runnerq.workflow.recorder import differ_in_arguments_alone
 from runnerq.workflow.reopening import ARGUMENTS, effective, reopening, undo_began
+
+log = logging.getLogger("runnerq.client")
 
 Accept: TypeAlias = Literal["arguments"]
 
@@ -109,6 +113,9 @@ async def _reopens(core: Core, where: RunFilter, accept: Accept | None) -> Async
             try:
                 reopen = await reopen_of(record, core.storage, accept)
             except WrongState:
+                continue
+            except (DecodingError, PayloadUnreadable) as unreadable:
+                log.warning("run %s of %s is passed over: %s", record.id, record.name, unreadable)
                 continue
             yield reopen
         cursor = found.next

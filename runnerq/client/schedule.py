@@ -17,7 +17,7 @@ from runnerq.persistence.records import Missed, Overlap, Priority, ScheduleRecor
 from runnerq.retry import RetryPolicy, seconds
 from runnerq.serialization.sealing import unreadable
 from runnerq.workflow.commands import LONGEST
-from runnerq.workflow.declare import check_name
+from runnerq.workflow.given import check_name
 from runnerq.workflow.options import Limit
 
 SHORTEST = 0.1

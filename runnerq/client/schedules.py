@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import Any, assert_never
@@ -17,8 +17,7 @@ from runnerq.errors import ConfigurationError, ScheduleNotFound
 from runnerq.persistence.coded import would_seal
 from runnerq.persistence.records import Changed, Definition, ScheduleRecord
 from runnerq.persistence.scheduling import check_readable, most_at_once, rule_of, run_of
-from runnerq.workflow.declare import check_name
-from runnerq.workflow.given import EARLIEST, checked_time
+from runnerq.workflow.given import EARLIEST, check_name, checked_time
 
 MOST_TICKS = 10_000
 """Runs of one backfill."""
@@ -32,11 +31,14 @@ class Schedules:
     def __init__(self, core: Core) -> None:
         self._core = core
 
-    async def put(self, schedule: Schedule) -> bool:
+    async def put(self, schedule: Schedule, *, check: Callable[[ScheduleInfo | None], object] | None = None) -> bool:
         """Create the schedule, or replace the one of its name; False if it is there already, just as it is.
 
         What is put for the first time, or changed, counts from now: ticks that it missed before are none of it. One
         that is paused stays so. One that is there is sealed anew where this client's codecs seal in another way.
+
+        ``check`` is called with the one that is there, None if there is none, and raises where that is not to be
+        replaced. What it was called with last is what is replaced, whoever else puts at the same time.
 
         Raises ConfigurationError, EncodingError or TypeError for what no run could start with, and PayloadUnreadable
         where one is there whose arguments cannot be opened here: delete it first if nobody can.
@@ -44,6 +46,8 @@ class Schedules:
         given, storage = Given(schedule, self._core.codec), self._core.storage
         while True:
             known = await storage.schedule(given.row.name)
+            if check is not None:
+                check(None if known is None else info_of(known))
             if known is not None:
                 check_readable(known.row)
             if known is None or not given.is_stored_as(known.row):

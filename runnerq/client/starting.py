@@ -16,7 +16,7 @@ from runnerq.persistence.records import DEFAULT_QUEUE, Definition, Kind, NewRun,
 from runnerq.serialization.codec import Codec
 from runnerq.serialization.signatures import Signature, signature_of, workflow_signature_of
 from runnerq.workflow.declare import ActivityDeclaration, WorkflowDeclaration, declaration_of
-from runnerq.workflow.given import checked_key
+from runnerq.workflow.given import checked_key, together
 
 UNKNOWN_VERSION = 0
 """Of a workflow that was started by name before any worker had registered the name."""
@@ -197,7 +197,7 @@ def template(target: Target, options: StartOptions, parent: Parent | None = None
         )
     if parent is not None and parent.depth >= parent.max_depth:
         raise DepthExceeded(parent.run_id, target.name)
-    metadata = {**target.metadata, **(options.metadata or {})}
+    metadata = together(target.metadata, options.metadata)
     given = (options.priority, target.priority, None if parent is None else parent.priority)
     return Template(
         target=target,

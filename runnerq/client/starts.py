@@ -8,6 +8,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 from runnerq.client.base import Base
 from runnerq.client.bulk import in_order
 from runnerq.client.handle import Handle
+from runnerq.client.reported import reported_start
 from runnerq.client.starting import (
     Target,
     Template,
@@ -19,7 +20,6 @@ from runnerq.client.starting import (
     target_of,
     template,
 )
-from runnerq.client.telling import told_start
 from runnerq.errors import ConfigurationError, KeyTaken, WrongState
 from runnerq.persistence.records import NewRun, Parent, StartReply
 from runnerq.workflow.commands import Flow
@@ -61,7 +61,7 @@ class Starts(Base):
         found = await self._target(target)
         of = template(found, self._options, self._parent)
         key = self._options.key or (drawn[0] if drawn else None)
-        [handle] = await self._told(of, lambda of: self._start(of, args, kwargs, key))
+        [handle] = await self._reported(of, lambda of: self._start(of, args, kwargs, key))
         return handle
 
     async def _start(
@@ -122,16 +122,18 @@ class Starts(Base):
         # With keys one commit after the other: of a key that is given twice, the first run is to have it. And on a
         # connection of the caller's one statement after the other.
         at_once = SIDE_BY_SIDE if named is None and self._core.lasting else 1
-        return await self._told(
+        return await self._reported(
             of,
             lambda of: in_order(
                 new_runs(of, inputs, named or drawn, BULK), lambda runs: self._started(found, runs), at_once=at_once
             ),
         )
 
-    async def _told(self, of: Template, send: Callable[[Template], Awaitable[list[Handle[Any]]]]) -> list[Handle[Any]]:
+    async def _reported(
+        self, of: Template, send: Callable[[Template], Awaitable[list[Handle[Any]]]]
+    ) -> list[Handle[Any]]:
         telemetry = self._core.telemetry
-        return await (send(of) if telemetry is None else told_start(telemetry, of, send))
+        return await (send(of) if telemetry is None else reported_start(telemetry, of, send))
 
     @property
     def _parent(self) -> Parent | None:

@@ -14,7 +14,6 @@ from runnerq.client.forking import fork_of
 from runnerq.client.handle import Handle
 from runnerq.client.history import Entry
 from runnerq.client.info import RunInfo
-from runnerq.client.options import checked_priority
 from runnerq.client.reopening import (
     Accept,
     check_accept,
@@ -29,7 +28,7 @@ from runnerq.ids import check_run_id
 from runnerq.persistence.records import Priority, RunFilter
 from runnerq.workflow.commands import Flow, Signal
 from runnerq.workflow.context import Context
-from runnerq.workflow.given import checked_key, checked_time
+from runnerq.workflow.given import checked_key, checked_priority, checked_time
 
 P = ParamSpec("P")
 R = TypeVar("R")

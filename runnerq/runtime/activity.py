@@ -12,11 +12,13 @@ from runnerq.errors import DecodingError, StorageRefused
 from runnerq.persistence.records import Arrival, Ask, Back, Claimed, End, Ended, Inbox, Move, Stuck, Turn, Verdict
 from runnerq.runtime.current import Current
 from runnerq.runtime.dead_letters import Dead, hook_run
+from runnerq.runtime.opening import stuck_by, unexpected
 from runnerq.runtime.parts import Parts
 from runnerq.runtime.registry import Target
 from runnerq.runtime.results import Call, Result, Running
-from runnerq.runtime.steps import Again, Answered, Asking, CutOff, Failed, PutOff, follow, limits_in
-from runnerq.runtime.telling import tell_attempt, tell_cut, tell_end
+from runnerq.runtime.run_log import log_attempt, log_blocked, log_cut, log_end
+from runnerq.runtime.steps import Again, Answered, Asking, CutOff, Failed, PutOff, bounds_in, follow
+from runnerq.workflow.ending import Blocked
 from runnerq.workflow.options import DEFAULTS
 
 
@@ -56,24 +58,24 @@ class HeldActivity:
             return
         last = claimed.attempts[0] if claimed.attempts else None
         if claimed.options is None:
-            limits = parts.facts.of(target.fn, DEFAULTS).limits
+            bounds = parts.facts.of(target.fn, DEFAULTS).bounds
         else:
             options: Mapping[str, Any] = msgspec.json.decode(claimed.options)
-            limits = limits_in(options, target.fn)
+            bounds = bounds_in(options, target.fn)
         self._asking = asking = Asking(
             position="",
             name=claimed.name,
             what=_Lazily("result", claimed),
             type=target.signature.returns,
             failures=0 if last is None else last.number,
-            limits=limits,
+            bounds=bounds,
         )
         try:
             args, kwargs = parts.codec.decode_call(claimed.input, target.signature, _Lazily("input", claimed))
         except DecodingError as error:
             self._write(Stuck(message=str(error), build=parts.build, position=""))
             return
-        timeout = limits.timeout
+        timeout = bounds.timeout
         current = Current(
             run_id=claimed.id,
             workflow=claimed.name,
@@ -128,12 +130,16 @@ class HeldActivity:
         parts.beats.forget(self.run_id, "")
         if current.said is not None or current.before is not None:
             asking = msgspec.structs.replace(asking, details=current.said or current.before)
-        followed = follow(result, asking, parts.codec, parts.modules, parts.time.now, parts.chance)
+        try:
+            followed = follow(result, asking, parts.codec, parts.modules, parts.time.now, parts.chance)
+        except Exception as fault:  # noqa: BLE001 - a fault of our own, even
+            self._block(unexpected(fault))
+            return
         match followed:
             case Answered(text):
                 self._write(End(status="completed", result=text, cancel_requested=asked))
             case Failed(error) if asked:
-                tell_cut(self._claimed, self._claimed.name, error)
+                log_cut(self._claimed, self._claimed.name, error)
                 self._write(End(status="cancelled", reason=self._cancel or None, cancel_requested=True))
             case Failed(error, exhausted):
                 status: Ended = "dead_letter" if exhausted else "failed"
@@ -144,9 +150,9 @@ class HeldActivity:
                 if asked:
                     self._write(End(status="cancelled", reason=self._cancel or None, cancel_requested=True))
                 else:
-                    tell_attempt(self._claimed, self._claimed.name, attempt)
-                    if parts.hearing is not None:
-                        parts.hearing.retried(self._claimed, self._target.fn, attempt)
+                    log_attempt(self._claimed, self._claimed.name, attempt)
+                    if parts.reporter is not None:
+                        parts.reporter.retried(self._claimed, self._target.fn, attempt)
                     turn = self._made(Back(due_at=attempt.next_at))
                     self._submit(msgspec.structs.replace(turn, attempts=(attempt,)))
             case PutOff():
@@ -155,6 +161,10 @@ class HeldActivity:
                 self._write(End(status="cancelled", reason=self._cancel or None, cancel_requested=True))
             case _:
                 assert_never(followed)
+
+    def _block(self, blocked: Blocked) -> None:
+        log_blocked(self._claimed, blocked)
+        self._write(stuck_by(blocked, self._claimed, self._parts))
 
     def _made(self, move: Move) -> Turn:
         claimed = self._claimed
@@ -186,5 +196,5 @@ class HeldActivity:
         if isinstance(move, Back) and move.due_at is not None:
             parts.expect(parts.time.until(move.due_at))
         if isinstance(move, End) and move.error is not None and answer is Verdict.DONE:
-            tell_end(self._claimed, move)
+            log_end(self._claimed, move)
         parts.released(self)

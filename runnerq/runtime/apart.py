@@ -15,7 +15,7 @@ from runnerq.persistence.protocol import Reads
 from runnerq.persistence.records import Back, Claimed, Definition, End, NewRun, Reaped, RunRecord, Stuck, Turn
 from runnerq.runtime.callbacks import log, of_run
 from runnerq.runtime.dead_letters import Dead, hook_in, hook_run
-from runnerq.runtime.hearing import Hearing
+from runnerq.runtime.reporter import Reporter
 from runnerq.runtime.writer import Writer
 from runnerq.serialization.codec import Codec
 from runnerq.serialization.sealing import unreadable
@@ -26,9 +26,9 @@ CRASH_LOOP = End(status="dead_letter", reason="crash_loop")
 class Apart:
     """Of one worker."""
 
-    def __init__(self, storage: Reads, writer: Writer, codec: Codec, hearing: Hearing | None = None) -> None:
+    def __init__(self, storage: Reads, writer: Writer, codec: Codec, reporter: Reporter | None = None) -> None:
         self._storage = storage
-        self._hearing = hearing
+        self._reporter = reporter
         self._writer = writer
         self._codec = codec
         self._tokens: Counter[int] = Counter()
@@ -45,8 +45,8 @@ class Apart:
 
     def _write(self, run: Claimed | RunRecord, turn: Turn) -> None:
         self._tokens[turn.token] += 1
-        if self._hearing is not None:
-            self._hearing.apart(run, turn.token)
+        if self._reporter is not None:
+            self._reporter.apart(run, turn.token)
         self._writer.submit(turn, lambda _: self._written(turn.token))
 
     def _written(self, token: int) -> None:

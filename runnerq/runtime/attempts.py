@@ -64,10 +64,10 @@ GRACE = 10.0
 class Attempts:
     """Starts attempts. Made on the event loop that it works for, in the context its attempts get a copy of.
 
-    ``heard`` is told of each, where somebody listens.
+    ``listener`` is told of each, where somebody listens.
     """
 
-    heard: AttemptListener | None = None
+    listener: AttemptListener | None = None
 
     def __init__(
         self,
@@ -183,8 +183,8 @@ class Attempts:
             attempt.entered = True
             call.current.began = time.monotonic()
             HERE.set(call.current)
-            if self.heard is not None:
-                self.heard.began(call)
+            if self.listener is not None:
+                self.listener.began(call)
             try:
                 around = call.around
                 result = Returned(await (call.fn(*call.args, **call.kwargs) if around is None else around.run()))
@@ -255,7 +255,8 @@ class Attempts:
         self._stuck += 1
         current = attempt.call.current
         log.error("run %s: step %r does not end %g s after its cancel", current.run_id, current.name, GRACE,
-                  extra={**of_run(current.run_id, current.workflow), "step": current.name})  # fmt: skip
+                  extra={**of_run(current.run_id, current.workflow), "step": current.name,
+                         "attempt": current.attempt})  # fmt: skip
         self.tell(attempt, why)
         if attempt.call.around is not None:
             attempt.call.around.abandon()
@@ -281,8 +282,8 @@ class Attempts:
     def _thread_began(self, attempt: InThread, context: Context) -> None:
         call = attempt.call
         call.current.began = time.monotonic()
-        if self.heard is not None:
-            context.run(self.heard.began, call)
+        if self.listener is not None:
+            context.run(self.listener.began, call)
         if call.timeout is not None:
             self.deadlines.keep(attempt, call.timeout)
 
@@ -314,8 +315,8 @@ class Attempts:
         if attempt.told:
             return
         attempt.told = True
-        if self.heard is not None:
-            self.heard.ended(attempt.call, result)
+        if self.listener is not None:
+            self.listener.ended(attempt.call, result)
         try:
             attempt.ended(result)
         except BaseException as error:  # noqa: BLE001 - whatever it is, the other attempts go on
@@ -324,8 +325,8 @@ class Attempts:
 
     def _interrupted_by(self, interrupt: KeyboardInterrupt, attempt: InTask | InThread) -> None:
         log.error("a step was interrupted by a KeyboardInterrupt: the worker stops")
-        if self.heard is not None and not attempt.told:
-            self.heard.ended(attempt.call, Raised(interrupt))
+        if self.listener is not None and not attempt.told:
+            self.listener.ended(attempt.call, Raised(interrupt))
         attempt.told = True
         self._fail(interrupt)
 

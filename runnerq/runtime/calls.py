@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from runnerq.errors import ConfigurationError, UsageError
-from runnerq.persistence.records import Attempt, Claimed, NewRun, NewSignal, Priority
+from runnerq.persistence.records import Attempt, Claimed, NewRun, NewSignal
 from runnerq.runtime.current import Current, idempotency_key
 from runnerq.runtime.facts import StepFacts
 from runnerq.runtime.ground import Ground
@@ -17,8 +17,7 @@ from runnerq.runtime.registry import Target
 from runnerq.runtime.results import Call
 from runnerq.runtime.steps import Asking
 from runnerq.workflow.commands import Command, SendSpec
-from runnerq.workflow.declare import check_name
-from runnerq.workflow.given import checked_metadata, checked_time
+from runnerq.workflow.given import check_due, check_name, checked_metadata, checked_priority, checked_time, together
 from runnerq.workflow.options import CallOptions
 from runnerq.workflow.tree import Leaf
 
@@ -40,7 +39,7 @@ def asking_of(leaf: Leaf, facts: StepFacts, current: Current) -> Asking:
     """Which attempt it was that has ended."""
     what = Lazily(leaf, current.run_id)
     details = current.said or current.before
-    return Asking(leaf.position, leaf.command.name, what, facts.returns, current.attempt - 1, facts.limits, details)
+    return Asking(leaf.position, leaf.command.name, what, facts.returns, current.attempt - 1, facts.bounds, details)
 
 
 def call_of(
@@ -48,7 +47,7 @@ def call_of(
 ) -> Call:
     """The next attempt of a step, behind its last failed one."""
     command = leaf.command
-    timeout = facts.limits.timeout
+    timeout = facts.bounds.timeout
     current = Current(
         run_id=claimed.id,
         workflow=claimed.name,
@@ -89,23 +88,18 @@ def check_child(ground: Ground, command: Command[Any]) -> None:
 def _check_options(options: CallOptions) -> None:
     if options.queue is not None:
         check_name(options.queue, "queue=")
-    if options.priority is not None and options.priority not in set(Priority):
-        raise ConfigurationError(f"priority={options.priority!r} is not a Priority: CRITICAL, HIGH, NORMAL or LOW")
+    if options.priority is not None:
+        checked_priority(options.priority)
     if options.at is not None:
         checked_time(options.at)
     if options.metadata is not None:
         checked_metadata(options.metadata)
-    if options.at is not None and options.delay is not None:
-        raise ConfigurationError("delay= and at= both say when the run is due: give one of them")
+    check_due(options.at, options.delay)
 
 
 def _metadata(command: Command[Any], target: Target, ground: Ground) -> str | None:
-    metadata: Mapping[Any, Any] | None = command.options.metadata
-    if metadata is None:
-        metadata = getattr(target.declaration, "metadata", None)
-    if metadata is None:
-        return None
-    return ground.codec.encode(dict(metadata), f"the metadata of {command!r}")
+    metadata = together(getattr(target.declaration, "metadata", None), command.options.metadata)
+    return ground.codec.encode(metadata, f"the metadata of {command!r}") if metadata else None
 
 
 def child_run(leaf: Leaf, parent: Claimed, parts: Parts) -> NewRun:

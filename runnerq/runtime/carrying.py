@@ -25,11 +25,11 @@ from runnerq.runtime.current import Current
 from runnerq.runtime.effects import Answer
 from runnerq.runtime.facts import StepFacts
 from runnerq.runtime.failing import sent_failure
+from runnerq.runtime.next_place import Bid, Feed, NextPlace, Place, Run
 from runnerq.runtime.parts import Parts
 from runnerq.runtime.results import Call, Result, Returned, Running
-from runnerq.runtime.seals import Feed, Place, Run, Seal, Seals
+from runnerq.runtime.run_log import log_attempt, log_cut
 from runnerq.runtime.steps import Again, Answered, CutOff, Failed, Followed, PutOff, follow
-from runnerq.runtime.telling import tell_attempt, tell_cut
 from runnerq.runtime.transacting import Committed, Lost, Transacting
 from runnerq.runtime.turns import Unwritten
 from runnerq.workflow.commands import ATTEMPTED, SendSpec
@@ -68,7 +68,7 @@ class Carrying:
         "_running",
         "_waiting",
         "failures",
-        "seals",
+        "next_place",
         "unwritten",
     )  # fmt: skip
 
@@ -83,7 +83,7 @@ class Carrying:
         self._claimed = claimed
         self._parts = parts
         self._held = held
-        self.seals = Seals(parts.timers, held)
+        self.next_place = NextPlace(parts.timers, held)
         self._metadata: dict[str, Any] | None = None
         self._running: dict[str, Running] = {}
         self._effects: set[str] = set()
@@ -162,7 +162,7 @@ class Carrying:
 
     def drop(self) -> None:
         """Cancel what runs; nothing of it is heard any more."""
-        self.seals.drop()
+        self.next_place.drop()
         running, self._running = self._running, {}
         for position, each in running.items():
             each.cancel("the run is no longer held here")
@@ -224,7 +224,7 @@ class Carrying:
                 self._forget_failures(position)
                 if position in interpreter.cutting:
                     # What a step makes of being cancelled is no failure of the run.
-                    tell_cut(self._claimed, leaf.command.name, error)
+                    log_cut(self._claimed, leaf.command.name, error)
                     interpreter.interrupt(position, now)
                 else:
                     interpreter.fail(position, error, now)
@@ -233,9 +233,9 @@ class Carrying:
                 interpreter.interrupt(position, now)
             case Again(attempt):
                 if interpreter.leaves.get(position) is leaf:
-                    tell_attempt(self._claimed, leaf.command.name, attempt)
-                    if self._parts.hearing is not None and leaf.command.fn is not None:
-                        self._parts.hearing.retried(self._claimed, leaf.command.fn, attempt)
+                    log_attempt(self._claimed, leaf.command.name, attempt)
+                    if self._parts.reporter is not None and leaf.command.fn is not None:
+                        self._parts.reporter.retried(self._claimed, leaf.command.fn, attempt)
                     self.failures[position] = attempt
                     self.unwritten.attempts.append(attempt)
                     self._waiting.append(leaf)
@@ -259,7 +259,7 @@ class Carrying:
             raise AssertionError(f"{leaf!r} has no function")
         facts = parts.facts.of_transaction(leaf.command.fn, leaf.command.options)
         call = self._call(leaf, facts)
-        current, seal = call.current, Seal(self.seals, leaf)
+        current, bid = call.current, Bid(self.next_place, leaf)
 
         def followed(value: Any) -> Followed:
             asking = asking_of(leaf, facts, current)
@@ -268,29 +268,29 @@ class Carrying:
         def settles() -> bool:
             return position in self.failures or current.said is not None
 
-        around = Transacting(parts.storage, self._claimed, seal, followed, settles)
+        around = Transacting(parts.storage, self._claimed, bid, followed, settles)
         call = msgspec.structs.replace(call, timeout=None, around=around)
-        ended = partial(self._transaction_ended, leaf, facts, current, seal)
+        ended = partial(self._transaction_ended, leaf, facts, current, bid)
         self._running[position] = parts.transactions.start(call, ended)
         asyncio.get_running_loop().call_soon(parts.transactions.tell_ended)
 
     def give_place(self) -> None:
         """Nothing of the run is unwritten or under way: the next place is for a transaction's entry."""
         recorder = self._interpreter.recorder
-        self.seals.give(Place(recorder.place, max(self._parts.time.now(), recorder.at)), self._interpreter.leaves)
+        self.next_place.give(Place(recorder.place, max(self._parts.time.now(), recorder.at)), self._interpreter.leaves)
 
-    def _transaction_ended(self, leaf: Leaf, facts: StepFacts, current: Current, seal: Seal, result: Result) -> None:
+    def _transaction_ended(self, leaf: Leaf, facts: StepFacts, current: Current, bid: Bid, result: Result) -> None:
         if self._running.pop(leaf.asked.position, None) is None:
             return
         came = result.value if isinstance(result, Returned) else None
         if isinstance(came, Lost):
             self._held.let_go()
         elif isinstance(came, Committed):
-            self.seals.release(seal, partial(self._feed_committed, leaf, came))
+            self.next_place.release(bid, partial(self._feed_committed, leaf, came))
         elif came is not None:
-            self.seals.release(seal, partial(self._feed_followed, leaf, came))
+            self.next_place.release(bid, partial(self._feed_followed, leaf, came))
         else:
-            self.seals.release(seal, partial(self._feed_step, leaf, facts, current, result))
+            self.next_place.release(bid, partial(self._feed_step, leaf, facts, current, result))
 
     def _feed_committed(self, leaf: Leaf, committed: Committed, now: datetime) -> None:  # noqa: ARG002 - it has its own
         self._forget_failures(leaf.asked.position)
@@ -306,8 +306,8 @@ class Carrying:
         effects = self._parts.effects
         if leaf.command.kind == "send":
             signal = signal_of(leaf, self._claimed)
-            if self._parts.hearing is not None:
-                signal = self._parts.hearing.traced(self._claimed.id, signal)
+            if self._parts.reporter is not None:
+                signal = self._parts.reporter.traced(self._claimed.id, signal)
             effects.send(signal, partial(self._sent, leaf, spec.run_id))
         else:
             reason = f"cancelled by run {self._claimed.id}"

@@ -4,13 +4,15 @@ Rules
 - The truth is polling: every ``poll_interval``, jittered. A wake that names one of our queues, a run that falls due and
   a full claim only make it look sooner. After news it looks again soon and then ever less often, because a claim may
   have skipped what others held for a moment.
-- A wake that comes while a claim is out leads to another claim: the first one may have looked before.
+- What is news while a claim is out leads to another claim: the first one may have looked before.
 - With many slots it waits until a quarter of them (at most 100) is free, so that claims are batches; but never longer
   than 10 ms, because the held runs may be long ones.
 - Where more is ready and slots are left, the next claim is sent before the runs of the last one are begun: the server
   works on one while Python works on the other.
 - At the time of the next due run, which the last claim's reply or ``expect`` named, it makes what is due ready, then
   claims. A rate that lets in the next run counts as such a time.
+- A claim that has no answer may have asked for more than can be read in time: the next one is for a quarter of it, and
+  each that has one lets the next be twice as large.
 - Between claims, about once a second, it gives back what carries this worker's id under a token that is not held. So a
   claim whose reply was lost or late leaves no run stuck: its token is simply forgotten. A claim is never out meanwhile.
 """
@@ -109,6 +111,7 @@ class Claimer:
         self._expected = _NEVER
         self._vain = 0
         self._thirsty: list[tuple[int, asyncio.Future[None]]] = []
+        self._most = LARGEST_CLAIM
         self._failures = 0
         self._unexpected = 0
         """Since a claim brought runs. What nothing can be made of is given back, and comes again after empty claims."""
@@ -131,8 +134,9 @@ class Claimer:
 
     def look(self) -> None:
         """Something may be claimed for again that could not be a moment ago, and may be ready."""
+        self._heard = True
         self._look_at = self._timers.time()
-        self.freed()
+        self._wake()
 
     def expect(self, seconds: float) -> None:
         """A run falls due in so many seconds: one that was just parked, say, which no claim's reply has named yet."""
@@ -144,10 +148,8 @@ class Claimer:
 
     def _hear(self, wake: Wake) -> None:
         if not self._queues.isdisjoint(wake.queues):
-            self._heard = True
             self._pause = FIRST_LOOK
-            self._look_at = self._timers.time()
-            self._wake()
+            self.look()
 
     def _wake(self) -> None:
         asleep = self._asleep
@@ -284,7 +286,7 @@ class Claimer:
 
     def _send(self) -> _Sent:
         """Send a claim for what is free; its reply is the next thing to look at."""
-        limit = min(self._free(), LARGEST_CLAIM)
+        limit = min(self._free(), self._most)
         request = self._request(limit, self._token())
         self._heard = False
         self._expected = _NEVER
@@ -298,8 +300,12 @@ class Claimer:
         """Take what a claim brings."""
         try:
             claim = await sent.reply
+        except StorageUnavailable:
+            self._most = max(1, sent.limit // 4)
+            raise
         finally:
             self._out = None
+        self._most = min(LARGEST_CLAIM, 2 * self._most)
         now = self._timers.time()
         if claim.runs:
             self._unexpected = 0

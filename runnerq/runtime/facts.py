@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from runnerq.runtime.steps import Limits, limits_of
+from runnerq.runtime.steps import Bounds, bounds_of
 from runnerq.serialization.signatures import signature_of, transaction_signature_of
 from runnerq.workflow.options import DEFAULTS, CallOptions
 
@@ -17,7 +17,7 @@ class StepFacts(msgspec.Struct, frozen=True):
 
     is_async: bool
     returns: Any
-    limits: Limits
+    bounds: Bounds
 
 
 class Facts:
@@ -29,13 +29,13 @@ class Facts:
     def of(self, fn: Callable[..., Any], options: CallOptions) -> StepFacts:
         if options is not DEFAULTS and (options.retry is not None or options.timeout is not None):
             plain = self._look(fn)
-            return StepFacts(plain.is_async, plain.returns, limits_of(fn, options.retry, options.timeout))
+            return StepFacts(plain.is_async, plain.returns, bounds_of(fn, options.retry, options.timeout))
         return self._look(fn)
 
     def of_transaction(self, fn: Callable[..., Any], options: CallOptions) -> StepFacts:
         """The same of a function that is called with a connection first."""
         signature = transaction_signature_of(fn)
-        return StepFacts(signature.is_async, signature.returns, limits_of(fn, options.retry, options.timeout))
+        return StepFacts(signature.is_async, signature.returns, bounds_of(fn, options.retry, options.timeout))
 
     def _look(self, fn: Callable[..., Any]) -> StepFacts:
         try:
@@ -49,4 +49,4 @@ class Facts:
 
 def _facts(fn: Callable[..., Any]) -> StepFacts:
     signature = signature_of(fn)
-    return StepFacts(signature.is_async, signature.returns, limits_of(fn, None, None))
+    return StepFacts(signature.is_async, signature.returns, bounds_of(fn, None, None))

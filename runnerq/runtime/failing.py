@@ -10,11 +10,10 @@ from runnerq.errors import (
     RunFinished,
     RunNotFound,
     SignalTimeout,
-    StepError,
     StorageRefused,
 )
 from runnerq.persistence.records import End, Outcome, Sent
-from runnerq.serialization.failures import CannotRebuild, read, rebuild, record
+from runnerq.serialization.failures import read, rebuild_in_any_case, record
 from runnerq.workflow.ending import Raised, Returned, UndoFailed, is_exhausted
 
 
@@ -30,17 +29,10 @@ def child_failure(outcome: Outcome, name: str, key: str | None, modules: frozens
         return record(KeyTaken(*own.args), modules, retryable=False)
     message = own.message if own is not None else (outcome.reason or "")
     failed = ChildFailed(outcome.run_id, name, outcome.status, message)
-    if outcome.error is not None:
-        failed.__cause__ = _own_error(outcome.error, modules)
+    if own is not None:
+        # The child's worker may have known a class that this one does not.
+        failed.__cause__ = rebuild_in_any_case(own, modules)
     return record(failed, modules, retryable=outcome.status == "dead_letter")
-
-
-def _own_error(text: str, modules: frozenset[str]) -> Exception:
-    """The child's error; as a StepError where the child's worker knew a class that this one does not."""
-    try:
-        return rebuild(text, modules)
-    except CannotRebuild as cannot:
-        return StepError(cannot.failure.message, cannot.failure)
 
 
 def sent_failure(run_id: str, sent: Sent | StorageRefused, modules: frozenset[str]) -> str:

@@ -14,7 +14,7 @@ from runnerq.errors import StorageUnavailable
 from runnerq.persistence.protocol import Reads
 from runnerq.persistence.records import QueueRecord
 from runnerq.runtime.callbacks import jittered, log
-from runnerq.runtime.hearing import Hearing
+from runnerq.runtime.reporter import Reporter
 from runnerq.runtime.timers import Timers, pause
 from runnerq.telemetry.events import QueueReading, QueuesRead, WorkerRead
 
@@ -26,17 +26,17 @@ class Gauging:
     """Of one worker. ``read`` says what it has in hand, given how late the event loop was for the last timer."""
 
     def __init__(
-        self, storage: Reads, *, hearing: Hearing, read: Callable[[float], WorkerRead], timers: Timers
+        self, storage: Reads, *, reporter: Reporter, read: Callable[[float], WorkerRead], timers: Timers
     ) -> None:
         self._storage = storage
-        self._hearing = hearing
+        self._reporter = reporter
         self._read = read
         self._timers = timers
 
     async def run(self) -> None:
         late = 0.0
         while True:
-            self._hearing.tell(self._read(late))
+            self._reporter.tell(self._read(late))
             wait = jittered(max(INTERVAL, await self._queues() / SHARE))
             due_at = self._timers.time() + wait
             await pause(self._timers, wait)
@@ -56,8 +56,8 @@ class Gauging:
         seconds = self._timers.time() - began
         readings = tuple(_reading(record, now) for record in queues)
         capped = any(record.capped for record in queues)
-        self._hearing.tell(
-            QueuesRead(worker_id=self._hearing.worker_id, queues_read=readings, capped=capped, seconds=seconds)
+        self._reporter.tell(
+            QueuesRead(worker_id=self._reporter.worker_id, queues_read=readings, capped=capped, seconds=seconds)
         )
         return seconds * max((record.workers for record in queues), default=1)
 

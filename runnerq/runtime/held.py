@@ -37,11 +37,11 @@ from runnerq.runtime.arrivals import Arrivals
 from runnerq.runtime.callbacks import log
 from runnerq.runtime.carrying import Carrying, Feed
 from runnerq.runtime.failing import end_of
-from runnerq.runtime.opening import interpreter_of, open_workflow, stuck_by
+from runnerq.runtime.opening import interpreter_of, open_workflow, stuck_by, unexpected
 from runnerq.runtime.parts import Parts
 from runnerq.runtime.reading import later
+from runnerq.runtime.run_log import about, log_blocked, log_end, log_long, log_lost, log_never_yielded
 from runnerq.runtime.sealed import sealed_in_inbox
-from runnerq.runtime.telling import about, tell_blocked, tell_end, tell_long, tell_lost, tell_never_yielded
 from runnerq.runtime.timers import Timer
 from runnerq.runtime.turns import Unwritten, bare_turn, blocking_turn, park, renewal, renewed, turn_of
 from runnerq.workflow.ending import Blocked, ContinuedAsNew
@@ -52,8 +52,8 @@ class HeldWorkflow:
     """One claimed workflow run."""
 
     __slots__ = (
-        "_arrivals", "_cancels", "_carrying", "_claimed", "_deadline", "_gone", "_interpreter", "_next", "_parts",
-        "_reading", "_seals", "_seen", "_stopping", "_timeout", "_timer", "_turn", "run_id", "token",
+        "_arrivals", "_cancels", "_carrying", "_claimed", "_deadline", "_gone", "_interpreter", "_next", "_next_place",
+        "_parts", "_reading", "_seen", "_stopping", "_timeout", "_timer", "_turn", "run_id", "token",
     )  # fmt: skip
 
     def __init__(
@@ -80,7 +80,7 @@ class HeldWorkflow:
         self._claimed = claimed
         self._interpreter = interpreter
         self._carrying = Carrying(interpreter, claimed, self._parts, self)
-        self._seals = self._carrying.seals
+        self._next_place = self._carrying.next_place
         self._arrivals = Arrivals()
 
     # --- taking up and letting go -------------------------------------------------------------------------------------
@@ -134,9 +134,9 @@ class HeldWorkflow:
     def _renew(self, renew: Renew) -> None:
         """Begin the next generation, as another worker would that found its first row."""
         interpreter = self._interpreter
-        tell_never_yielded(self._claimed, interpreter.never_yielded())
+        log_never_yielded(self._claimed, interpreter.never_yielded())
         if isinstance(interpreter.end, ContinuedAsNew) and interpreter.end.lost is not None:
-            tell_lost(self._claimed, interpreter.end.lost)
+            log_lost(self._claimed, interpreter.end.lost)
         self._carrying.drop()
         self._close()
         claimed = renewed(self._claimed, renew)
@@ -194,7 +194,7 @@ class HeldWorkflow:
         self.advance(feed)
         overdue = self._deadline is not None and self._deadline <= self._parts.time.now()
         if (cancel is not None or overdue) and self._interpreter.heeds_cancel:
-            self._seals.hurry()
+            self._next_place.hurry()
 
     def _feed_arrivals(self, now: datetime) -> None:
         consumed = self._carrying.unwritten.consumed
@@ -204,9 +204,9 @@ class HeldWorkflow:
 
     def advance(self, feed: Feed) -> None:
         """Feed something, then what has come for what was asked on it; then write, or go on waiting."""
-        if self._seals.shut:
+        if self._next_place.shut:
             # A transaction's entry is to have the next place: what becomes of it comes first.
-            self._seals.keep(feed)
+            self._next_place.keep(feed)
         else:
             self._guarded(self._feed, feed)
 
@@ -227,14 +227,14 @@ class HeldWorkflow:
             act(*args)
         except Blocked as blocked:
             self._block(blocked)
-        except Exception as error:  # noqa: BLE001 - a fault of our own, even: one run must not stop the others
-            self._block(Blocked(f"{type(error).__name__}: {error}", error=error))
+        except Exception as error:  # noqa: BLE001 - a fault of our own, even
+            self._block(unexpected(error))
 
     # --- turns --------------------------------------------------------------------------------------------------------
 
     def _settle(self) -> None:
         """Write what there is to write and go on, or wait for what is under way."""
-        if self._turn is not None or self._reading or self._gone or self._seals.given is not None:
+        if self._turn is not None or self._reading or self._gone or self._next_place.given is not None:
             return
         carrying = self._carrying
         progress = self._interpreter.collect()
@@ -245,7 +245,7 @@ class HeldWorkflow:
         if progress.cancels:
             self._cancels += progress.cancels
         if progress.grown_long:
-            tell_long(self._claimed)
+            log_long(self._claimed)
         move = self._move(progress)
         if move is GOING and not (progress.rows or progress.children or progress.published or carrying.unwritten):
             self._carry_on()
@@ -270,7 +270,7 @@ class HeldWorkflow:
             # Nothing may be fed between this turn and its verdict: what it leaves behind is what is on record.
             self._disarm()
         self._turn = turn
-        self._seals.writes()
+        self._next_place.writes()
         self._parts.writer.submit(turn, self._written)
 
     def _due_at(self, waits_until: datetime | None) -> datetime | None:
@@ -286,7 +286,7 @@ class HeldWorkflow:
         turn, self._turn = self._turn, None
         if self._gone or turn is None:
             return
-        self._seals.written()
+        self._next_place.written()
         if isinstance(answer, StorageRefused):
             self._refused(turn, answer)
             return
@@ -326,8 +326,8 @@ class HeldWorkflow:
 
     def _ended(self, end: End) -> None:
         interpreter = self._interpreter
-        tell_end(self._claimed, end)
-        tell_never_yielded(self._claimed, interpreter.never_yielded())
+        log_end(self._claimed, end)
+        log_never_yielded(self._claimed, interpreter.never_yielded())
         open_children = [
             child for child, leaf in interpreter.children.items() if leaf.command.options.parent_close != "abandon"
         ]
@@ -354,7 +354,7 @@ class HeldWorkflow:
     def _block(self, blocked: Blocked) -> None:
         """Block the run, with the answers that were fed and not what was asked on the last."""
         stuck = stuck_by(blocked, self._claimed, self._parts)
-        tell_blocked(self._claimed, blocked)
+        log_blocked(self._claimed, blocked)
         self._carrying.drop()
         unwritten, interpreter = self._carrying.unwritten, self._interpreter
         turn = blocking_turn(self._claimed, self._seen, stuck, interpreter, unwritten, self._parts)
@@ -372,7 +372,7 @@ class HeldWorkflow:
         carrying = self._carrying
         if self._interpreter.recorder.rows or carrying.unwritten or not carrying.runs:
             self._settle()
-        if self._seals.waiting and self._turn is None and not self._gone:
+        if self._next_place.waiting and self._turn is None and not self._gone:
             carrying.give_place()
         # Last: after a KeyboardInterrupt out of the workflow's code nothing more is done for this run.
         self._parts.attempts.tell_ended()

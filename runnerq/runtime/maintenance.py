@@ -83,8 +83,8 @@ class Reaper:
         finally:
             self.under_way = None
         for run in reaped:
-            log.warning("run %s was taken from a worker that is gone (crash %d)", run.run_id, run.crashes,
-                        extra=of_run(run.run_id))  # fmt: skip
+            log.warning("run %s of %s was taken from a worker that is gone (crash %d)",
+                        run.run_id, run.name, run.crashes, extra=of_run(run.run_id, run.name))  # fmt: skip
         return len(reaped) >= self._batch
 
     async def _end(self, capped: Sequence[Reaped]) -> None:

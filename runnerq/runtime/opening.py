@@ -15,6 +15,7 @@ from runnerq.persistence.records import Claimed, Stuck
 from runnerq.runtime.calls import check_child
 from runnerq.runtime.ground import Ground
 from runnerq.runtime.registry import Target
+from runnerq.serialization.foreign import said
 from runnerq.telemetry.here import HERE, InWorkflow
 from runnerq.workflow.context import Context, Info
 from runnerq.workflow.ending import Blocked
@@ -67,6 +68,11 @@ def timeout_of(claimed: Claimed, target: Target) -> float | None:
     options = {} if claimed.options is None else msgspec.json.decode(claimed.options)
     timeout: float | None = options.get("timeout", target.declaration.timeout)
     return timeout
+
+
+def unexpected(error: Exception) -> Blocked:
+    """What blocks a run where something goes wrong that nobody has thought of: it must not stop the others."""
+    return Blocked(f"{type(error).__name__}: {said(error)}", error=error)
 
 
 def stuck_by(blocked: Blocked, claimed: Claimed, ground: Ground) -> Stuck:

@@ -14,9 +14,9 @@ from runnerq.runtime.effects import Effects
 from runnerq.runtime.facts import Facts
 from runnerq.runtime.feeding import Feeder
 from runnerq.runtime.ground import Ground
-from runnerq.runtime.hearing import Hearing
 from runnerq.runtime.heartbeats import Heartbeats
 from runnerq.runtime.mailroom import Mailroom
+from runnerq.runtime.reporter import Reporter
 from runnerq.runtime.timers import Timers
 from runnerq.runtime.writer import Writer
 
@@ -53,7 +53,7 @@ class Parts(Ground, frozen=True):
 
     ``released`` gives the slot back and forgets the run; ``expect``
     tells the claimer of a due time, in seconds; ``keep`` holds a run's generators that refuse to close;
-    ``chance`` draws from 0 to 1; ``hearing`` is told of what happens, where somebody listens.
+    ``chance`` draws from 0 to 1; ``reporter`` is told of what happens, where somebody listens.
     """
 
     storage: Transactions
@@ -72,4 +72,4 @@ class Parts(Ground, frozen=True):
     released: Callable[[HeldRun], None]
     expect: Callable[[float], None]
     keep: Callable[[str, Sequence[Any]], None]
-    hearing: Hearing | None
+    reporter: Reporter | None

@@ -10,6 +10,7 @@ from contextvars import Context, copy_context
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from runnerq.clock import Clock, SystemClock
 from runnerq.persistence.records import Claimed, Journal, RunRecord
@@ -23,6 +24,7 @@ from runnerq.serialization.failures import modules_snapshot
 from runnerq.workflow.ending import Blocked
 from runnerq.workflow.interpreter import Interpreter
 from runnerq.workflow.journal import Row, asks_of
+from runnerq.workflow.recorder import without_digests
 from runnerq.workflow.tree import line_of
 
 BEFORE = 3
@@ -143,34 +145,35 @@ def _goes_on(interpreter: Interpreter) -> Blocked:
 
 
 def _report(claimed: Claimed, blocked: Blocked) -> ReplayReport:
-    return ReplayReport(
+    recorded, asked = without_digests(blocked.recorded, blocked.asked)
+    report = ReplayReport(
         run_id=claimed.id,
         workflow=claimed.name,
         diverged=True,
         position=blocked.position,
-        recorded=blocked.recorded,
-        asked=blocked.asked,
+        recorded=recorded,
+        asked=asked,
         line=blocked.line,
-        message="\n".join([*_headline(claimed, blocked), *_diff(claimed.rows, blocked)]),
     )
+    return replace(report, message="\n".join([*_headline(claimed, blocked), *_diff(claimed.rows, report)]))
 
 
 def _headline(claimed: Claimed, blocked: Blocked) -> list[str]:
     return [f"run {claimed.id} of {claimed.name}@{claimed.version}: {blocked.message}"]
 
 
-def _diff(rows: Sequence[Row], blocked: Blocked) -> list[str]:
+def _diff(rows: Sequence[Row], report: ReplayReport) -> list[str]:
     """The commands up to the first difference, and that, as lines of a diff."""
-    if blocked.recorded is None and blocked.asked is None:
+    if report.recorded is None and report.asked is None:
         return []
     commands = [each for row in rows for each in asks_of(row)]
-    at = next((n for n, each in enumerate(commands) if each.position == blocked.position), len(commands))
+    at = next((n for n, each in enumerate(commands) if each.position == report.position), len(commands))
     lines = [f"    {each.position:<8}{each}" for each in commands[max(0, at - BEFORE) : at]]
-    place = blocked.position or ""
-    if blocked.recorded is not None:
-        lines.append(f"  - {place:<8}{blocked.recorded}")
-    if blocked.asked is not None:
-        lines.append(f"  + {place:<8}{blocked.asked}")
+    place = report.position or ""
+    if report.recorded is not None:
+        lines.append(f"  - {place:<8}{report.recorded}")
+    if report.asked is not None:
+        lines.append(f"  + {place:<8}{report.asked}")
     return lines
 
 

@@ -31,8 +31,6 @@ from runnerq.runtime.facts import Facts
 from runnerq.runtime.feeding import Feeder
 from runnerq.runtime.freed import Freed
 from runnerq.runtime.gauging import Gauging
-from runnerq.runtime.heard import heard, writer_of
-from runnerq.runtime.hearing import Hearing
 from runnerq.runtime.heartbeats import Heartbeats
 from runnerq.runtime.held import HeldWorkflow
 from runnerq.runtime.in_hand import InHand
@@ -44,6 +42,8 @@ from runnerq.runtime.opening import stuck_by, timeout_of
 from runnerq.runtime.over import Over
 from runnerq.runtime.parts import HeldRun, Parts
 from runnerq.runtime.registry import Registry, Target
+from runnerq.runtime.reported import reported, writer_of
+from runnerq.runtime.reporter import Reporter
 from runnerq.runtime.settings import Settings
 from runnerq.runtime.signing import row_of, sign_off
 from runnerq.runtime.slots import Slots
@@ -80,9 +80,9 @@ class Shift:
         self._surroundings = surroundings
         self.worker_id = new_token()
         self.time = surroundings.time
-        hearing = None if telemetry is None else Hearing(telemetry, self.worker_id, self.time)
-        storage = heard(storage, hearing)
-        self._hearing = hearing
+        reporter = None if telemetry is None else Reporter(telemetry, self.worker_id, self.time)
+        storage = reported(storage, reporter)
+        self._reporter = reporter
         self._settings = settings
         self._storage = storage
         self._registry = registry
@@ -96,9 +96,9 @@ class Shift:
         self._empty = asyncio.Event()
         self._dropped = False
         self.writer = writer_of(
-            storage, settings.max_workers, self._fail, lambda turn: self._free_slot(turn.run_id), hearing
+            storage, settings.max_workers, self._fail, lambda turn: self._free_slot(turn.run_id), reporter
         )
-        self._apart = Apart(storage, self.writer, codec, hearing)
+        self._apart = Apart(storage, self.writer, codec, reporter)
         self.beats = Heartbeats(codec)
         self.mailroom = Mailroom(storage, self._fail)
         threads = Threads(settings.max_threads)
@@ -106,7 +106,7 @@ class Shift:
         self.transactions = surroundings.attempts(
             Threads(NO_THREADS), TRANSACTIONS, self._fail, self._may_begin, self._surely
         )
-        self.attempts.heard = self.transactions.heard = hearing
+        self.attempts.listener = self.transactions.listener = reporter
         self.effects = Effects(storage, self._fail)
         self.cache: Cache = Cache(close, limit=settings.cache)
         each = (self.attempts, self.transactions)
@@ -186,7 +186,7 @@ class Shift:
             released=self._released,
             expect=self.claimer.expect,
             keep=keep,
-            hearing=hearing,
+            reporter=reporter,
         )
 
     # --- life ---------------------------------------------------------------------------------------------------------
@@ -195,8 +195,8 @@ class Shift:
         """Make this id known to the storage. Raises StorageUnavailable."""
         row = row_of(self.worker_id, self._settings)
         registered = await self._storage.register(row, self._definitions)
-        if self._hearing is not None:
-            self._hearing.joined(row)
+        if self._reporter is not None:
+            self._reporter.joined(row)
         self.time.sync(registered.now)
         self._parts = msgspec.structs.replace(self._parts, build_seen=registered.build_seen)
 
@@ -215,10 +215,10 @@ class Shift:
             self.claimer.run(),
             self.reaper.run(),
             Inspector(lambda: list(self._held.values()), interval=settings.poll_interval, timers=looks).run(),
-            *(loop.run() for loop in upkeep(storage, settings, self._definitions, looks)),
+            *upkeep(storage, settings, self._definitions, looks),
         ]
-        if self._hearing is not None:
-            loops.append(Gauging(storage, hearing=self._hearing, read=self._in_hand.read, timers=looks).run())
+        if self._reporter is not None:
+            loops.append(Gauging(storage, reporter=self._reporter, read=self._in_hand.read, timers=looks).run())
         left = "failed"
         try:
             async with asyncio.TaskGroup() as owned:
@@ -244,8 +244,8 @@ class Shift:
                 await self.heart.stop()
                 await sign_off(storage, self.worker_id)
             finally:
-                if self._hearing is not None:
-                    self._hearing.left(left)
+                if self._reporter is not None:
+                    self._reporter.left(left)
         if self._failure is not None:
             raise self._failure
         return over
@@ -311,8 +311,8 @@ class Shift:
         if self._dropped:
             return
         log.error("worker %d fences itself, and drops %d runs: %s", self.worker_id, len(self._held), reason)
-        if self._hearing is not None:
-            self._hearing.fenced(len(self._held), reason)
+        if self._reporter is not None:
+            self._reporter.fenced(len(self._held), reason)
         self._drop_all()
         self._finish(Over.FENCED)
 
@@ -345,8 +345,8 @@ class Shift:
 
     def _made(self, claimed: Claimed, target: Target, parked: Interpreter | None) -> HeldRun:
         self._freed.hold(claimed)
-        if self._hearing is not None:
-            self._hearing.claimed(claimed)
+        if self._reporter is not None:
+            self._reporter.claimed(claimed)
         if claimed.kind == "activity":
             return HeldActivity(claimed, target, self._parts)
         return HeldWorkflow(claimed, self._parts, timeout_of(claimed, target), parked)
@@ -364,8 +364,8 @@ class Shift:
             self._empty.set()
 
     def _forget(self, run_id: str) -> None:
-        if self._hearing is not None:
-            self._hearing.released(run_id)
+        if self._reporter is not None:
+            self._reporter.released(run_id)
         self._free_slot(run_id)
 
     def _free_slot(self, run_id: str) -> None:
@@ -379,8 +379,8 @@ class Shift:
         self.attempts.resume()
         self.transactions.resume()
         self._news.pulse(pulse)
-        if self._hearing is not None:
-            self._hearing.beaten()
+        if self._reporter is not None:
+            self._reporter.beaten()
         if pulse.drain and not self._over.done():
             log.info("worker %d was asked to stop in order: it claims no more", self.worker_id)
             self.stop()

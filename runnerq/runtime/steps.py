@@ -22,28 +22,28 @@ TIMEOUT = 300.0
 DEFAULT_POLICY = RetryPolicy()
 
 
-class Limits(msgspec.Struct, frozen=True):
+class Bounds(msgspec.Struct, frozen=True):
     """How an attempt is bounded and how often it is tried."""
 
     policy: RetryPolicy
     timeout: float | None
 
 
-def limits_of(fn: Callable[..., Any], retry: RetryPolicy | None, timeout: float | None) -> Limits:
+def bounds_of(fn: Callable[..., Any], retry: RetryPolicy | None, timeout: float | None) -> Bounds:
     """Call options beat the declaration's beat the defaults."""
     if retry is None or timeout is None:
         declared = declaration_of(fn)
         if isinstance(declared, ActivityDeclaration):
             retry = retry or declared.retry
             timeout = declared.timeout if timeout is None else timeout
-    return Limits(retry or DEFAULT_POLICY, TIMEOUT if timeout is None else timeout)
+    return Bounds(retry or DEFAULT_POLICY, TIMEOUT if timeout is None else timeout)
 
 
-def limits_in(options: Mapping[str, Any], fn: Callable[..., Any]) -> Limits:
+def bounds_in(options: Mapping[str, Any], fn: Callable[..., Any]) -> Bounds:
     """The same, of a queued activity, whose call options are in its row."""
     retry = options.get("retry")
     policy = None if retry is None else RetryPolicy.from_json(msgspec.json.encode(retry))
-    return limits_of(fn, policy, options.get("timeout"))
+    return bounds_of(fn, policy, options.get("timeout"))
 
 
 class Answered(msgspec.Struct, frozen=True, gc=False):
@@ -88,7 +88,7 @@ class Asking(msgspec.Struct, frozen=True, gc=False):
     what: object
     type: Any
     failures: int
-    limits: Limits
+    bounds: Bounds
     details: str | None = None
 
 
@@ -114,7 +114,7 @@ def follow(
         case Raised(error):
             return _after(error, asking, modules, now, chance)
         case TimedOut():
-            return _after(StepTimeout(asking.name, asking.limits.timeout or 0.0), asking, modules, now, chance)
+            return _after(StepTimeout(asking.name, asking.bounds.timeout or 0.0), asking, modules, now, chance)
         case Interrupted():
             return CutOff()
         case NotBegun():
@@ -129,7 +129,7 @@ def _after(
     chance: Callable[[], float],
 ) -> Failed | Again:
     failures = asking.failures + 1
-    decision = asking.limits.policy.decide(error, failures, jitter=chance())
+    decision = asking.bounds.policy.decide(error, failures, jitter=chance())
     if isinstance(decision, GiveUp):
         exhausted = decision.reason == "exhausted"
         return Failed(record(error, modules, retryable=exhausted, attempts=failures), exhausted)

@@ -21,11 +21,12 @@ from runnerq.persistence.records import Back, Claim, Claimed, Stuck
 from runnerq.runtime.apart import Apart
 from runnerq.runtime.cache import Cache
 from runnerq.runtime.callbacks import log
+from runnerq.runtime.opening import unexpected
 from runnerq.runtime.parts import HeldRun
 from runnerq.runtime.registry import Registry, Target
+from runnerq.runtime.run_log import about
 from runnerq.runtime.sealed import sealed_in_claim
 from runnerq.runtime.slots import Slots
-from runnerq.runtime.telling import about
 from runnerq.workflow.interpreter import Interpreter
 
 Make: TypeAlias = Callable[[Claimed, Target, Interpreter | None], HeldRun]
@@ -131,7 +132,8 @@ class Taking:
             if broken is not None:
                 broken.drop()
             self._free(claimed.id)
-            self._apart.leave(claimed, Stuck(message=f"taking it up failed: {error!r}", build=self._build))
+            message = f"taking it up failed: {unexpected(error).message}"
+            self._apart.leave(claimed, Stuck(message=message, build=self._build))
 
     def _leave(self, claimed: Claimed, parked: Interpreter | None, move: Back | Stuck) -> None:
         if parked is not None:

@@ -31,8 +31,8 @@ from runnerq.persistence.protocol import CommitUnclear, RunHeld, Transactions
 from runnerq.persistence.records import Claimed, Turn, Verdict
 from runnerq.runtime.attempts import GRACE
 from runnerq.runtime.callbacks import away, doubling, log, of_run
+from runnerq.runtime.next_place import Bid, Place
 from runnerq.runtime.results import Bound
-from runnerq.runtime.seals import Place, Seal
 from runnerq.runtime.steps import Answered, Followed
 from runnerq.runtime.timers import Timer
 from runnerq.workflow.journal import Row
@@ -103,13 +103,13 @@ class Transacting:
         self,
         storage: Transactions,
         claimed: Claimed,
-        seal: Seal,
+        bid: Bid,
         follow: Callable[[Any], Followed],
         settles: Callable[[], bool],
     ) -> None:
         self._storage = storage
         self._claimed = claimed
-        self._seal = seal
+        self._bid = bid
         self._follow = follow
         self._settles = settles
         self._phase = Phase.WAITING
@@ -162,7 +162,7 @@ class Transacting:
                          extra=of_run(self._claimed.id, self._claimed.name))  # fmt: skip
             self._enter(Phase.WAITING)
             self._again = True
-            self._seal.give_back()
+            self._bid.give_back()
             tries += 1
             await asyncio.sleep(max(least, doubling(tries, AGAIN_FIRST, AGAIN_MOST)))
 
@@ -247,7 +247,7 @@ class Transacting:
         if not self._makes_room:
             self._makes_room = True
             self._bound.break_off()
-            self._grace = self._seal.timers.call_later(GRACE, self.abandon)
+            self._grace = self._bid.timers.call_later(GRACE, self.abandon)
         return True
 
     # --- the work of a transaction ------------------------------------------------------------------------------------
@@ -258,7 +258,7 @@ class Transacting:
 
     @property
     def position(self) -> str:
-        return self._seal.leaf.position
+        return self._bid.leaf.position
 
     @property
     def is_again(self) -> bool:
@@ -273,16 +273,16 @@ class Transacting:
         self._connection, self._turn = connection, None
         self._bound.begins()
         try:
-            place = await self._seal.place() if self._alone else None
+            place = await self._bid.place() if self._alone else None
             self._enter(Phase.RUNNING)
-            with self._seal.running(self._make_room):
+            with self._bid.running(self._make_room):
                 value = await call.fn(connection, *call.args, **call.kwargs)
             self._enter(Phase.FENCING)
             followed = self._follow(value)
             if not isinstance(followed, Answered):
                 raise _Undone(followed)
             self._value = followed.value
-            turn = self._turn = self._turn_of(followed.text, place or await self._seal.place())
+            turn = self._turn = self._turn_of(followed.text, place or await self._bid.place())
             return turn
         finally:
             self._connection = None

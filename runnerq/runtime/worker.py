@@ -132,8 +132,8 @@ class Worker:
         # Imported here and not above: few workers have it, and an HTTP server takes its time to import.
         from runnerq.runtime.endpoints import endpoints_of  # noqa: PLC0415
 
-        hearing = () if self._telemetry is None else self._telemetry.listeners
-        return endpoints_of(http, lambda: self._shift, (metrics, *hearing))
+        listeners = () if self._telemetry is None else self._telemetry.listeners
+        return endpoints_of(http, lambda: self._shift, (metrics, *listeners))
 
     # --- life ---------------------------------------------------------------------------------------------------------
 

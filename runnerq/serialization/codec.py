@@ -18,6 +18,7 @@ from typing import Any, cast
 import msgspec
 
 from runnerq.errors import ConfigurationError, DecodingError, EncodingError, PayloadTooLarge
+from runnerq.serialization.foreign import safely, said
 from runnerq.serialization.nesting import MAX_DEPTH, too_deep
 from runnerq.serialization.places import NOT_FINITE, TOO_DEEP, convert, find_fault, is_finite
 from runnerq.serialization.signatures import Parameter, Signature
@@ -44,14 +45,16 @@ def encoded(value: Any, what: object) -> bytes:
     except RecursionError:
         # Also raised for less, by a caller that stands deep in its own recursion.
         raise EncodingError(str(what), TOO_DEEP) from None
-    except Exception as exc:  # properties and hooks of user types run here
-        place, reason = find_fault(value) or ("", str(exc) or type(exc).__name__)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as exc:  # properties and hooks of user types run here
+        place, reason = safely(lambda: find_fault(value), None) or ("", said(exc))
         raise EncodingError(str(what), reason, place) from exc
     if too_deep(out):
         raise EncodingError(str(what), TOO_DEEP)
     # msgspec writes NaN and infinity as null.
-    if b"null" in out and value is not None and not is_finite(value):
-        place, reason = find_fault(value) or ("", NOT_FINITE)
+    if b"null" in out and value is not None and not safely(lambda: is_finite(value), False):
+        place, reason = safely(lambda: find_fault(value), None) or ("", NOT_FINITE)
         raise EncodingError(str(what), reason, place)
     return out
 
@@ -97,7 +100,7 @@ class Codec:
                 call = _call(text)
                 raw_args, raw_kwargs = call.args, call.kwargs
         except Exception as exc:  # msgspec raises errors of four kinds for text that is no JSON
-            raise DecodingError(str(what), f"the arguments of {signature.name}", _reason(exc)) from exc
+            raise DecodingError(str(what), f"the arguments of {signature.name}", said(exc)) from exc
         by_position = self._positional(signature, raw_args, what)
         by_name = self._named(signature, raw_kwargs, what)
         _check_all_given(signature, len(raw_args), raw_kwargs, what)
@@ -112,7 +115,9 @@ class Codec:
             decode = self._decoders[arguments] = _apart
         try:
             return cast("tuple[Any, ...]", decode(text))
-        except Exception:  # noqa: BLE001  # user types are made here, by their own code
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # noqa: BLE001  # user types are made here, by their own code
             return None
 
     def _positional(self, signature: Signature, raw: Sequence[msgspec.Raw], what: object) -> tuple[Any, ...]:
@@ -145,8 +150,10 @@ class Codec:
         decode = self._decoder(type_, what)
         try:
             return decode(text)
-        except Exception as exc:  # user types are made here, by their own code
-            raise DecodingError(str(what), describe(type_), _reason(exc)) from exc
+        except KeyboardInterrupt:
+            raise
+        except BaseException as exc:  # user types are made here, by their own code
+            raise DecodingError(str(what), describe(type_), said(exc)) from exc
 
     def _decoder(self, type_: Any, what: object) -> Callable[[str | bytes | msgspec.Raw], Any]:
         try:
@@ -186,7 +193,3 @@ def _check_all_given(signature: Signature, positional: int, named: dict[str, Any
 
 def _apart(text: str | bytes | msgspec.Raw) -> Any:  # noqa: ARG001 - a decoder's form
     raise ValueError("these arguments are read one by one")
-
-
-def _reason(exc: Exception) -> str:
-    return str(exc) or type(exc).__name__

@@ -23,6 +23,7 @@ import msgspec
 
 from runnerq.errors import EncodingError
 from runnerq.serialization.codec import encoded
+from runnerq.serialization.foreign import safely, said
 from runnerq.serialization.models import dump_what_differs, dumps_itself
 from runnerq.serialization.nesting import MAX_DEPTH
 from runnerq.serialization.places import NOT_FINITE, TOO_DEEP, Unstorable, convert
@@ -46,10 +47,12 @@ def digest(args: tuple[Any, ...], kwargs: dict[str, Any], key: bytes, what: obje
     call = {"args": args, "kwargs": kwargs} if kwargs else args
     try:
         form = _sorted(_canonical(call, 0))
-    except Exception as exc:  # properties and hooks of user types run here
+    except KeyboardInterrupt:
+        raise
+    except BaseException as exc:  # properties and hooks of user types run here
         # It knows the place. Where it finds no fault, ours is the answer: a caller deep in its own recursion, say.
         encoded(call, what)
-        reason = TOO_DEEP if isinstance(exc, RecursionError) else str(exc) or type(exc).__name__
+        reason = TOO_DEEP if isinstance(exc, RecursionError) else said(exc)
         raise EncodingError(str(what), reason) from exc
     hashed = blake2b(form, key=key, digest_size=_SIZE).digest()
     return b2a_base64(hashed, newline=False).translate(_TO_URL).decode()
@@ -154,10 +157,8 @@ def _default(make: Any) -> bytes | None:
     # Made once a class: a factory that gives something new each time (a time, an id) is then equal to nothing.
     if make is None:
         return None
-    try:
-        return _sorted(_canonical(make(), 0))
-    except Exception:  # noqa: BLE001  # a default that cannot be made or stored is no value of this field
-        return None
+    # One that cannot be made or stored is no value of this field.
+    return safely(lambda: _sorted(_canonical(make(), 0)), None)
 
 
 def _key(key: Any) -> str:

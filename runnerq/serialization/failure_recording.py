@@ -12,19 +12,17 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Callable
 from functools import partial
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
 from runnerq.errors import NonRetryableError, StepError
 from runnerq.serialization.failure_form import ORIGIN, Failure, construct, find_class, recorded_failure
+from runnerq.serialization.foreign import safely
 from runnerq.serialization.nesting import too_deep
 from runnerq.serialization.places import convert
-
-T = TypeVar("T")
 
 MAX_CHAIN = 16
 MAX_FAILURES = 100
@@ -44,11 +42,11 @@ _MISSING: Any = object()
 
 def record(exc: BaseException, modules: frozenset[str], *, retryable: bool, attempts: int = 0) -> str:
     """The record of an exception, as JSON text. ``modules`` were loaded when the worker started. Never raises."""
-    failure = _safely(lambda: _Recorder(modules).failure(exc, 0, retryable=retryable), None)
+    failure = safely(lambda: _Recorder(modules).failure(exc, 0, retryable=retryable), None)
     if failure is not None:
         if attempts:
             failure = msgspec.structs.replace(failure, attempts=attempts)
-        text = _safely(lambda: msgspec.json.encode(failure).decode(), None)
+        text = safely(lambda: msgspec.json.encode(failure).decode(), None)
         if text is not None:
             return text
     cls = type(exc)
@@ -76,7 +74,7 @@ class _Recorder:
         """The record; None where it goes too deep, comes round to itself, or the budget is used up."""
         if depth >= MAX_CHAIN or id(exc) in self._open or self._failures <= 0:
             return None
-        origin = _safely(lambda: recorded_failure(exc), None)
+        origin = safely(lambda: recorded_failure(exc), None)
         if origin is not None and type(exc) is StepError:
             return msgspec.structs.replace(origin, retryable=retryable)
         self._failures -= 1
@@ -89,7 +87,7 @@ class _Recorder:
     def _record(self, exc: BaseException, origin: Failure | None, depth: int, *, retryable: bool) -> Failure:
         cls = type(exc)
         changed = self._changed
-        args, exact = self._json_of(_safely(lambda: _constructor_args(exc), ()))
+        args, exact = self._json_of(safely(lambda: _constructor_args(exc), ()))
         bare = Failure(
             type=self._take(cls.__qualname__, MAX_MESSAGE),
             module=self._take(str(cls.__module__), MAX_MESSAGE),
@@ -101,9 +99,9 @@ class _Recorder:
             attempts=0 if origin is None else origin.attempts,
         )
         whole = self._changed == changed
-        inside: tuple[BaseException, ...] = _safely(lambda: _members(exc), ())
+        inside: tuple[BaseException, ...] = safely(lambda: _members(exc), ())
         members = [self.failure(member, depth + 1, retryable=_may_retry(member)) for member in inside]
-        cause = _safely(lambda: _cause(exc), None)
+        cause = safely(lambda: _cause(exc), None)
         failure = msgspec.structs.replace(
             bare,
             members=tuple(member for member in members if member is not None),
@@ -111,7 +109,7 @@ class _Recorder:
         )
         if not exact or None in members:
             return failure
-        attributes = _safely(lambda: self._attributes(exc, failure, inside, whole=whole), None)
+        attributes = safely(lambda: self._attributes(exc, failure, inside, whole=whole), None)
         return failure if attributes is None else msgspec.structs.replace(failure, rebuilt=True, attributes=attributes)
 
     def _attributes(
@@ -154,18 +152,18 @@ class _Recorder:
         # A text that is cut or whose surrogates are spelled out still makes the same exception to a reader.
         if type(value) is str:
             return self._take(value, MAX_ARG), True
-        encoded = _safely(lambda: msgspec.json.encode(value, enc_hook=convert), None)
+        encoded = safely(lambda: msgspec.json.encode(value, enc_hook=convert), None)
         if encoded is None or len(encoded) > min(MAX_ARG, self._characters) or too_deep(encoded):
-            return self._take(_safely(lambda: repr(value), f"<{type(value).__name__}>"), MAX_ARG), False
+            return self._take(safely(lambda: repr(value), f"<{type(value).__name__}>"), MAX_ARG), False
         self._characters -= len(encoded)
         stored = msgspec.json.decode(encoded)
         return stored, _equal(stored, value)
 
     def _notes(self, exc: BaseException) -> tuple[str, ...]:
-        notes: Any = _safely(lambda: getattr(exc, "__notes__", ()), ())
+        notes: Any = safely(lambda: getattr(exc, "__notes__", ()), ())
         if not isinstance(notes, list | tuple):
             return ()
-        texts = [_safely(partial(str, note), "<a note>") for note in notes[:MAX_NOTES]]
+        texts = [safely(partial(str, note), "<a note>") for note in notes[:MAX_NOTES]]
         return tuple(self._take(text, MAX_MESSAGE) for text in texts)
 
     def _take(self, text: str, limit: int) -> str:
@@ -177,7 +175,7 @@ class _Recorder:
 
 def _constructor_args(exc: BaseException) -> tuple[Any, ...]:
     """What the class is called with to make an equal one, by its own word (``__reduce__``), else ``args``."""
-    reduced = _safely(exc.__reduce__, None)
+    reduced = safely(exc.__reduce__, None)
     if isinstance(reduced, tuple) and len(reduced) > 1 and reduced[0] is type(exc) and isinstance(reduced[1], tuple):
         return reduced[1][:1] if isinstance(exc, BaseExceptionGroup) else reduced[1]
     return _own_args(exc)
@@ -203,7 +201,7 @@ def _may_retry(exc: BaseException) -> bool:
 
 
 def _message(exc: BaseException) -> str:
-    return _safely(lambda: str(exc), f"<{type(exc).__name__}, whose str() failed>")
+    return safely(lambda: str(exc), f"<{type(exc).__name__}, whose str() failed>")
 
 
 def _readable(arg: Any) -> Any:
@@ -214,7 +212,7 @@ def _equal(one: Any, other: Any) -> bool:
     # True == 1 == 1.0, and a subclass may say that it equals its base.
     if type(one) is not type(other):
         return False
-    return _safely(lambda: bool(one == other), False)
+    return safely(lambda: bool(one == other), False)
 
 
 def _clean(text: str, limit: int) -> str:
@@ -229,7 +227,7 @@ def _clean(text: str, limit: int) -> str:
 
 
 def _stack(exc: BaseException, origin: Failure | None) -> str:
-    text = _safely(lambda: "".join(_frames(exc.__traceback__)), "")
+    text = safely(lambda: "".join(_frames(exc.__traceback__)), "")
     if origin is None or not origin.stack:
         return text
     return f"{origin.stack}\nRaised again:\n{text}" if text else origin.stack
@@ -248,13 +246,3 @@ def _frames(trace: TracebackType | None) -> list[str]:
 
 def _format(frames: list[tuple[Any, int]]) -> list[str]:
     return traceback.StackSummary.extract(iter(frames)).format()
-
-
-def _safely(read: Callable[[], T], otherwise: T) -> T:
-    """What ``read`` gives, or ``otherwise`` if it raises: it runs the methods of an exception that somebody wrote."""
-    try:
-        return read()
-    except KeyboardInterrupt:
-        raise
-    except BaseException:  # noqa: BLE001  # an exception's own method may raise SystemExit, too
-        return otherwise

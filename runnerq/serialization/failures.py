@@ -19,8 +19,18 @@ import msgspec
 from runnerq.errors import DecodingError, RunnerQError, StepError
 from runnerq.serialization.failure_form import ORIGIN, Failure, construct, find_class, recorded_failure
 from runnerq.serialization.failure_recording import record
+from runnerq.serialization.foreign import said
 
-__all__ = ["CannotRebuild", "Failure", "modules_snapshot", "read", "rebuild", "record", "recorded_failure"]
+__all__ = [
+    "CannotRebuild",
+    "Failure",
+    "modules_snapshot",
+    "read",
+    "rebuild",
+    "rebuild_in_any_case",
+    "record",
+    "recorded_failure",
+]
 
 _decode = msgspec.json.Decoder(Failure).decode
 
@@ -62,6 +72,14 @@ def rebuild(recorded: str | Failure, modules: frozenset[str]) -> Exception:
     return exc
 
 
+def rebuild_in_any_case(failure: Failure, modules: frozenset[str]) -> Exception:
+    """The same, where no code depends on the class: a StepError if that cannot be had here."""
+    try:
+        return rebuild(failure, modules)
+    except CannotRebuild as cannot:
+        return StepError(cannot.failure.message, cannot.failure)
+
+
 def _as_itself(failure: Failure, modules: frozenset[str]) -> Exception:
     cls = find_class(failure.module, failure.type, modules)
     if cls is None:
@@ -71,8 +89,10 @@ def _as_itself(failure: Failure, modules: frozenset[str]) -> Exception:
     args, attributes = msgspec.json.decode(msgspec.json.encode((failure.args, failure.attributes)))
     try:
         exc = construct(cls, args, members, attributes)
-    except Exception as reason:  # the constructor is user code
-        raise CannotRebuild(failure, f"its constructor raised {type(reason).__name__}: {reason}") from reason
+    except KeyboardInterrupt:
+        raise
+    except BaseException as reason:  # the constructor is user code
+        raise CannotRebuild(failure, f"its constructor raised {type(reason).__name__}: {said(reason)}") from reason
     if type(exc) is not cls:
         raise CannotRebuild(failure, f"its constructor makes a {type(exc).__name__}")
     return exc

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from runnerq.serialization.foreign import said
 from runnerq.serialization.models import dump, dumps_itself
 from runnerq.serialization.nesting import MAX_DEPTH
 from runnerq.serialization.shapes import shape_of
@@ -121,8 +122,10 @@ def _key_fault(key: Any) -> str | None:
 def _refusal(item: Any) -> str | None:
     try:
         msgspec.json.encode(item, enc_hook=convert)
-    except Exception as exc:  # noqa: BLE001  # properties and hooks of user types run here
-        return str(exc) or type(exc).__name__
+    except KeyboardInterrupt:
+        raise
+    except BaseException as exc:  # noqa: BLE001  # properties and hooks of user types run here
+        return said(exc)
     return None
 
 

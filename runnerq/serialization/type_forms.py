@@ -11,6 +11,10 @@ from runnerq.errors import ConfigurationError
 from runnerq.serialization.models import UnionDecoder, is_model, union_decoder, validate
 
 _SUBCLASSED = (str, int, float)
+_NO_KEYS = (
+    msgspec.inspect.BoolType, msgspec.inspect.CollectionType, msgspec.inspect.TupleType, msgspec.inspect.NamedTupleType,
+    msgspec.inspect.StructType, msgspec.inspect.DataclassType,
+)  # fmt: skip
 
 
 def check_type(type_: Any, where: object) -> None:
@@ -18,16 +22,11 @@ def check_type(type_: Any, where: object) -> None:
     if isinstance(decoder_of(type_, where), UnionDecoder):
         return
     try:
-        refused = _refused(msgspec.inspect.type_info(type_), set())
+        reason = _refusal(msgspec.inspect.type_info(type_), set())
     except Exception as exc:  # annotations of user classes are evaluated
         raise _cannot(type_, where, f"{type(exc).__name__}: {exc}") from exc
-    if refused is None:
-        return
-    hidden = _private(refused)
-    if hidden is not None:
-        # It would be lost in silence: msgspec leaves it out.
-        raise _cannot(type_, where, f"field {hidden!r} of {describe(refused)} begins with '_', which is not stored")
-    raise _cannot(type_, where, f"{describe(refused)} has no JSON form")
+    if reason is not None:
+        raise _cannot(type_, where, reason)
 
 
 def decoder_of(type_: Any, where: object) -> Callable[[str | bytes | msgspec.Raw], Any]:
@@ -79,15 +78,36 @@ def _private(cls: Any) -> str | None:
     return next((name for name in names if name.startswith("_")), None)
 
 
-def _refused(node: Any, seen: set[int]) -> Any:
-    """The first class in a described type that nothing here can revive; None if there is none."""
+def _refusal(node: Any, seen: set[int]) -> str | None:
+    """Why something in a described type cannot be stored and read back; None if all of it can."""
     if isinstance(node, tuple):
-        return next(filter(None, (_refused(each, seen) for each in node)), None)
+        return next(filter(None, (_refusal(each, seen) for each in node)), None)
     if not isinstance(node, msgspec.inspect.Type | msgspec.inspect.Field) or id(node) in seen:
         return None
     seen.add(id(node))
-    if isinstance(node, msgspec.inspect.CustomType):
-        return None if is_model(node.cls) or issubclass(node.cls, _SUBCLASSED) else node.cls
-    if isinstance(node, msgspec.inspect.DataclassType) and _private(node.cls) is not None:
-        return node.cls
-    return next(filter(None, (_refused(getattr(node, name), seen) for name in node.__struct_fields__)), None)
+    reason = _refusal_of_itself(node)
+    return reason or next(filter(None, (_refusal(getattr(node, name), seen) for name in node.__struct_fields__)), None)
+
+
+def _refusal_of_itself(node: Any) -> str | None:
+    match node:
+        case msgspec.inspect.CustomType(cls=cls) if not is_model(cls) and not issubclass(cls, _SUBCLASSED):
+            return f"{describe(cls)} has no JSON form"
+        case msgspec.inspect.DataclassType(cls=cls) if (hidden := _private(cls)) is not None:
+            # It would be lost in silence: msgspec leaves it out.
+            return f"field {hidden!r} of {describe(cls)} begins with '_', which is not stored"
+        case msgspec.inspect.DictType(key_type=key):
+            return _refusal_of_key(key)
+        case _:
+            return None
+
+
+def _refusal_of_key(key: Any) -> str | None:
+    """Why the keys of a dict cannot be told from the text that they are stored as."""
+    kinds = key.types if isinstance(key, msgspec.inspect.UnionType) else (key,)
+    if any(isinstance(kind, _NO_KEYS) for kind in kinds):
+        return "keys of a dict are stored as text: str, numbers, dates, enums or UUIDs, and no other"
+    others = [kind for kind in kinds if not isinstance(kind, msgspec.inspect.StrType | msgspec.inspect.NoneType)]
+    if others and any(isinstance(kind, msgspec.inspect.StrType) for kind in kinds):
+        return "keys of a dict are stored as text, so that of those that may be str or something else all read as str"
+    return None

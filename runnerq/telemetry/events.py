@@ -158,6 +158,7 @@ class RunReaped(Event, frozen=True, kw_only=True):
     """A run was taken from a worker that is gone."""
 
     run_id: str
+    name: str
     crashes: int
     capped: bool
 
@@ -213,6 +214,7 @@ class WorkerJoined(Event, frozen=True, kw_only=True):
 
     worker_id: int
     build: str
+    names: tuple[str, ...]
     queues: tuple[str, ...]
     slots: int
 
@@ -349,6 +351,7 @@ FIELDS: Mapping[str, str] = {
     "loop_lag_seconds": "how late the event loop was for a timer",
     "move": "going, parked, given_back, blocked, ended, or renewed (the next generation)",
     "name": "the workflow or activity of the run",
+    "names": "the workflows and activities that the worker takes up",
     "parked_in_memory": "parked runs whose generators the worker keeps",
     "priority": "0 critical, 1 high, 2 normal, 3 low",
     "queue": "the run's queue",

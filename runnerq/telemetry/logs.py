@@ -158,7 +158,9 @@ class LogListener:
         level = self._levels.get(type(event), logging.DEBUG)
         if not self._log.isEnabledFor(level):
             return
-        fields = {name: value for name, value in msgspec.structs.asdict(event).items() if value is not None}
+        # Plain values all the way down: what writes them as JSON may know no others.
+        told: dict[str, Any] = msgspec.to_builtins(event)
+        fields = {name: value for name, value in told.items() if value is not None}
         shown = " ".join(f"{name}={_shown(value)}" for name, value in fields.items())
         extra = {"event": event.called, "fields": fields, **_marks(fields)}
         self._log.log(level, "%s %s", event.called, shown, extra=extra)

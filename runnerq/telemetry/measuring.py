@@ -4,8 +4,14 @@ Rules
 - A label of a metric has at most ``MOST_VALUES`` values; what comes beyond is put as ``other``. So a caller who makes
   up names, or a queue for every customer, fills no memory, and takes no other metric its values.
 - What never began was no attempt, and took no time.
-- A gauge of a queue that is no longer there is set to 0. Where there are too many queues, those with the most open runs
-  come first, and the rest have no gauges: others that overwrite each other would say nothing.
+- Counters of what is to wake somebody begin at 0, for each name and queue of a worker: of one that first shows as 1,
+  Prometheus says that it has not increased.
+- The workers of a process may share a place for metrics, and its gauges know no worker: they are of all of them
+  together, the latest of the event loops. A worker that has left has nothing in hand.
+- A gauge of a queue that is no longer there is set to 0, and so are all queues' where the last worker has left: nobody
+  reads them any more. One that was fenced has not: it goes on under a new id.
+- Where there are too many queues, those with the most open runs come first, and the rest have no gauges: others that
+  overwrite each other would say nothing.
 """
 
 from __future__ import annotations
@@ -33,6 +39,8 @@ from runnerq.telemetry.events import (
     StartSent,
     StorageFailed,
     TurnCommitted,
+    WorkerJoined,
+    WorkerLeft,
     WorkerRead,
 )
 from runnerq.telemetry.listeners import Listener
@@ -59,6 +67,7 @@ class Measuring:
             instrument.name: tuple((label, set()) for label in instrument.labels) for instrument in INSTRUMENTS
         }
         self._shown: set[str] = set()
+        self._in_hand: dict[int, WorkerRead] = {}
 
     def __repr__(self) -> str:
         # What a log says that is at fault is where the metrics go.
@@ -87,7 +96,7 @@ class Measuring:
             case RunBlocked():
                 self._count("runs_blocked", 1, event.name, event.queue, "worker" if event.by_worker else "code")
             case RunReaped():
-                self._count("runs_crashed", 1)
+                self._count("runs_crashed", 1, event.name)
             case RunReleased():
                 self._observe("run_held_seconds", event.held_seconds, event.name, event.queue, event.left)
             case AttemptEnded(seconds=float(seconds)):
@@ -117,19 +126,41 @@ class Measuring:
                 self._count("leases_lost", 1)
             case Maintained():
                 self._count("maintained", event.count, event.what)
+            case WorkerJoined():
+                self._begin(event)
             case WorkerRead():
-                self._gauge("slots", event.slots)
-                self._gauge("slots_taken", event.slots_taken)
-                self._gauge("attempts_running", event.attempts_running)
-                self._gauge("attempts_waiting", event.attempts_waiting)
-                self._gauge("stuck", event.stuck)
-                self._gauge("turns_waiting", event.waiting_turns)
-                self._gauge("parked_in_memory", event.parked_in_memory)
-                self._gauge("loop_lag_seconds", event.loop_lag_seconds)
+                self._in_hand[event.worker_id] = event
+                self._of_workers()
+            case WorkerLeft():
+                self._in_hand.pop(event.worker_id, None)
+                self._of_workers()
+                if not self._in_hand and event.how != "fenced":
+                    self._of_queues({})
             case QueuesRead(queues_read=queues):
                 self._of_queues({reading.queue: reading for reading in queues})
             case _:
                 pass  # told to others: it changes no metric
+
+    def _begin(self, joined: WorkerJoined) -> None:
+        for name in joined.names:
+            self._count("runs_crashed", 0, name)
+            for queue in joined.queues:
+                for status in ("failed", "dead_letter"):
+                    self._count("runs_ended", 0, name, queue, status)
+                for fault in ("code", "worker"):
+                    self._count("runs_blocked", 0, name, queue, fault)
+
+    def _of_workers(self) -> None:
+        # A copy: a worker may be on an event loop of another thread.
+        readings = tuple(self._in_hand.values())
+        self._gauge("slots", sum(each.slots for each in readings))
+        self._gauge("slots_taken", sum(each.slots_taken for each in readings))
+        self._gauge("attempts_running", sum(each.attempts_running for each in readings))
+        self._gauge("attempts_waiting", sum(each.attempts_waiting for each in readings))
+        self._gauge("stuck", sum(each.stuck for each in readings))
+        self._gauge("turns_waiting", sum(each.waiting_turns for each in readings))
+        self._gauge("parked_in_memory", sum(each.parked_in_memory for each in readings))
+        self._gauge("loop_lag_seconds", max((each.loop_lag_seconds for each in readings), default=0.0))
 
     def _of_queues(self, readings: Mapping[str, QueueReading]) -> None:
         gone = [_nothing(queue) for queue in self._shown - readings.keys()]
@@ -144,8 +175,7 @@ class Measuring:
     # --- to the metrics -----------------------------------------------------------------------------------------------
 
     def _count(self, name: str, by: float, *values: str) -> None:
-        if by:
-            self._metrics.count(name, self._labels(name, values), by)
+        self._metrics.count(name, self._labels(name, values), by)
 
     def _observe(self, name: str, value: float, *values: str) -> None:
         self._metrics.observe(name, self._labels(name, values), value)

@@ -38,7 +38,7 @@ class Metrics(Protocol):
     """
 
     def count(self, name: str, labels: Mapping[str, str], by: float) -> None:
-        """Add to a counter."""
+        """Add to a counter. ``by`` may be 0: then the counter is there before there is anything to count."""
         ...
 
     def observe(self, name: str, labels: Mapping[str, str], value: float) -> None:
@@ -81,7 +81,7 @@ INSTRUMENTS: tuple[Instrument, ...] = (
     _counter("runs_ended", "Runs that ended", "name", "queue", "status"),
     _seconds("run_seconds", "From a run's creation to its end", "name", "queue", "status", bounds=LONG),
     _counter("runs_blocked", "Runs that could not go on; of the code, or of the worker", "name", "queue", "fault"),
-    _counter("runs_crashed", "Runs that were taken from workers that are gone"),
+    _counter("runs_crashed", "Runs that were taken from workers that are gone", "name"),
     _seconds("run_held_seconds", "How long a worker had a run", "name", "queue", "left", bounds=LONG),
     # by workers, of attempts
     _counter("attempts", "Attempts of steps and activities, by what came of them", "name", "step", "came"),
@@ -98,14 +98,15 @@ INSTRUMENTS: tuple[Instrument, ...] = (
     _seconds("beat_gap_seconds", "From one answered heartbeat to the next", bounds=LONG),
     _counter("leases_lost", "How often a worker fenced itself"),
     _counter("maintained", "What maintenance did, for the whole fleet", "what"),
-    _gauge("slots", "How many runs the worker may hold"),
-    _gauge("slots_taken", "How many runs it holds"),
+    # by the workers of a process, together
+    _gauge("slots", "How many runs the workers may hold"),
+    _gauge("slots_taken", "How many runs they hold"),
     _gauge("attempts_running", "Attempts under way"),
     _gauge("attempts_waiting", "Attempts that wait for a place"),
     _gauge("stuck", "Threads and tasks that do not come back"),
     _gauge("turns_waiting", "Turns that are not written yet"),
-    _gauge("parked_in_memory", "Parked runs whose generators the worker keeps"),
-    _gauge("loop_lag_seconds", "How late the event loop was for a timer", unit="s"),
+    _gauge("parked_in_memory", "Parked runs whose generators the workers keep"),
+    _gauge("loop_lag_seconds", "How late an event loop was for a timer; of several, the latest", unit="s"),
     # by each worker, of the fleet: take the largest, not the sum
     _gauge("queue_runs", "Open runs of a queue, as every worker sees them", "queue", "status"),
     _gauge("queue_ready_age_seconds", "How long the run that waits longest has been ready", "queue", unit="s"),

@@ -25,6 +25,7 @@ from runnerq.serialization.chains import Codecs, chain_of
 from runnerq.serialization.codec import Codec
 from runnerq.serialization.failures import modules_snapshot
 from runnerq.serialization.sealing import Chain
+from runnerq.telemetry.listeners import Listener, Telemetry, telemetry_of
 from runnerq.testing.redrive import Redriver
 from runnerq.testing.stage import NothingLeft, Stage
 from runnerq.testing.surroundings import StageSurroundings, StandingTime
@@ -40,8 +41,10 @@ MAX_DEPTH = 32
 class StageCore(Core):
     """A client's verbs, whose waiting moves the test's time."""
 
-    def __init__(self, stage: Stage, codec: Codec, chain: Chain | None = None) -> None:
-        super().__init__(Given(stage.storage), stage.storage, codec, chain)
+    def __init__(
+        self, stage: Stage, codec: Codec, chain: Chain | None = None, telemetry: Telemetry | None = None
+    ) -> None:
+        super().__init__(Given(stage.storage), stage.storage, codec, chain, telemetry)
         self.stage = stage
         self.causes: dict[str, BaseException] = {}
 
@@ -84,9 +87,15 @@ class StageClient(Client):
     """A client on a stage of its own."""
 
     def __init__(
-        self, start: datetime | None = None, *, codec: Codecs | None = None, payload_limit: int = PAYLOAD_LIMIT
+        self,
+        start: datetime | None = None,
+        *,
+        codec: Codecs | None = None,
+        payload_limit: int = PAYLOAD_LIMIT,
+        listeners: Iterable[Listener] = (),
     ) -> None:
-        self._core = StageCore(Stage(start), Codec(payload_limit), chain_of(codec, payload_limit))
+        chain, telemetry = chain_of(codec, payload_limit), telemetry_of(listeners)
+        self._core = StageCore(Stage(start), Codec(payload_limit), chain, telemetry)
         self._options = NO_OPTIONS
 
     @property

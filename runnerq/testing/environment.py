@@ -21,6 +21,7 @@ from runnerq.retry import seconds
 from runnerq.runtime.retention import Retention
 from runnerq.runtime.worker import Worker
 from runnerq.serialization.chains import Codecs
+from runnerq.telemetry.listeners import Listener
 from runnerq.testing.client import StageClient, worker_of
 from runnerq.testing.storage import at_once
 
@@ -31,7 +32,7 @@ class Environment(StageClient):
     Time begins at ``start`` (2025-01-01 UTC) and stands still, except in ``advance`` and while the test awaits a
     ``result()``, ``reached()`` or ``wait()``: then it jumps to what is due next whenever all is at rest. Every run is
     driven again from its journal at each turn; what is found wrong is raised by ``result()``, and else at the exit.
-    ``retention`` deletes by the same clock, whenever it moves. ``codec`` is what ``connect`` takes.
+    ``retention`` deletes by the same clock, whenever it moves. ``codec`` and ``listeners`` are what ``connect`` takes.
     ``connection`` is what functions of ``ctx.transaction`` are given: a fake, or one to a database of the test's.
     """
 
@@ -45,10 +46,11 @@ class Environment(StageClient):
         codec: Codecs | None = None,
         connection: Any = None,
         payload_limit: int = PAYLOAD_LIMIT,
+        listeners: Iterable[Listener] = (),
     ) -> None:
         self._retention = retention
         self._workflows, self._activities = list(workflows), list(activities)
-        super().__init__(start, codec=codec, payload_limit=payload_limit)
+        super().__init__(start, codec=codec, payload_limit=payload_limit, listeners=listeners)
         self.stage.storage.connection = connection
         self._worker: Worker | None = None
 

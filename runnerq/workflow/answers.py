@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from runnerq.errors import ConfigurationError, DecodingError, StepError
+from runnerq.errors import ConfigurationError, DecodingError
 from runnerq.serialization.codec import Codec
-from runnerq.serialization.failures import CannotRebuild, Failure, read, rebuild
+from runnerq.serialization.failures import CannotRebuild, read, rebuild, rebuild_in_any_case
 from runnerq.workflow.commands import SignalSpec
 from runnerq.workflow.ending import Blocked
 from runnerq.workflow.tree import Leaf, Thrown, line_of
@@ -28,14 +28,6 @@ def decoded(leaf: Leaf, text: str | None, codec: Codec) -> Any:
         ) from error
 
 
-def undo_error(failure: Failure, modules: frozenset[str]) -> Exception:
-    """What an undo raised; a StepError where its class cannot be had, as no code depends on it."""
-    try:
-        return rebuild(failure, modules)
-    except CannotRebuild as cannot:
-        return StepError(cannot.failure.message, cannot.failure)
-
-
 def failed(leaf: Leaf, text: str, modules: frozenset[str]) -> Any:
     """What a recorded failure raises, as Thrown; or a wait's default, where that is how it timed out.
 
@@ -44,7 +36,7 @@ def failed(leaf: Leaf, text: str, modules: frozenset[str]) -> Any:
     spec = leaf.command.spec
     failure = read(text)
     if leaf.command.kind == "undo":
-        return Thrown(undo_error(failure, modules))
+        return Thrown(rebuild_in_any_case(failure, modules))  # no code catches it
     if isinstance(spec, SignalSpec) and spec.has_default and failure.type == "SignalTimeout":
         return spec.default
     try:

@@ -20,6 +20,7 @@ import msgspec
 from runnerq.errors import ConfigurationError, UsageError
 from runnerq.retry import RetryPolicy, seconds
 from runnerq.serialization.signatures import layers, returns_generator, source_line
+from runnerq.workflow.given import check_name, checked_metadata, checked_priority
 
 if TYPE_CHECKING:
     from runnerq.workflow.commands import Flow
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 FActivity = TypeVar("FActivity", bound=Callable[..., Any])
 FWorkflow = TypeVar("FWorkflow", bound="Callable[Concatenate[Context, ...], Flow[Any]]")
 
-MAX_NAME = 200
-_PRIORITIES = range(4)
 _WORKFLOW = "__runnerq_workflow__"
 _ACTIVITY = "__runnerq_activity__"
 _NOT_GIVEN: Any = object()
@@ -116,8 +115,8 @@ def workflow(  # the options of a workflow are its arguments
             version=_version(version),
             timeout=_timeout(timeout, "workflow"),
             queue=_queue(queue, "workflow"),
-            priority=_priority(priority, "workflow"),
-            metadata=_metadata(metadata),
+            priority=None if priority is None else checked_priority(priority, "@workflow(priority=)"),
+            metadata=None if metadata is None else checked_metadata(metadata, "@workflow(metadata=)"),
             on_dead_letter=_hook(on_dead_letter, "workflow"),
         )
         return _attach(function, _WORKFLOW, declared)
@@ -171,7 +170,7 @@ def activity(  # the options of an activity are its arguments
             retry=None if retry is None else RetryPolicy.of(retry),
             timeout=_timeout(timeout, "activity"),
             queue=_queue(queue, "activity"),
-            priority=_priority(priority, "activity"),
+            priority=None if priority is None else checked_priority(priority, "@activity(priority=)"),
             on_dead_letter=hook,
         )
         return _attach(function, _ACTIVITY, declared)
@@ -255,20 +254,6 @@ def _name(fn: Any, given: str | None, kind: str) -> str:
     return check_name(name, f"the name of {kind} {getattr(fn, '__qualname__', fn)}")
 
 
-def check_name(name: object, what: str) -> str:
-    """The name of a workflow, activity or queue, or ConfigurationError."""
-    if not isinstance(name, str) or not name.strip():
-        raise ConfigurationError(f"{what} is {name!r}: expected a non-empty str")
-    # Workers claim workflows by name@version.
-    if "@" in name:
-        raise ConfigurationError(f"{what} is {name!r}: '@' is kept for versions; give them with version=")
-    if len(name) > MAX_NAME:
-        raise ConfigurationError(f"{what} has {len(name)} characters: at most {MAX_NAME} are kept")
-    if not name.isprintable():
-        raise ConfigurationError(f"{what} is {name!r}: it holds characters that cannot be printed")
-    return name
-
-
 def _version(version: Any) -> int:
     if not isinstance(version, int) or isinstance(version, bool) or not 1 <= version < 2**31:
         raise ConfigurationError(f"@workflow(version={version!r}): expected a whole number from 1")
@@ -286,22 +271,6 @@ def _timeout(timeout: float | timedelta | None, kind: str) -> float | None:
 
 def _queue(queue: str | None, kind: str) -> str | None:
     return None if queue is None else check_name(queue, f"@{kind}(queue=)")
-
-
-def _priority(priority: Any, kind: str) -> int | None:
-    if priority is None or (isinstance(priority, int) and not isinstance(priority, bool) and priority in _PRIORITIES):
-        return priority
-    raise ConfigurationError(f"@{kind}(priority={priority!r}): expected a Priority, CRITICAL, HIGH, NORMAL or LOW")
-
-
-def _metadata(metadata: Any) -> Mapping[str, str] | None:
-    if metadata is None:
-        return None
-    if not isinstance(metadata, Mapping) or not all(
-        isinstance(key, str) and isinstance(value, str) for key, value in metadata.items()
-    ):
-        raise ConfigurationError(f"@workflow(metadata={metadata!r}): expected a mapping of str to str")
-    return dict(metadata)
 
 
 def _hook(given: Any, kind: str) -> Hook | None:

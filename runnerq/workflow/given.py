@@ -1,4 +1,4 @@
-"""What a caller gives with a start, checked the same way in the client and in a workflow."""
+"""What a caller gives with a declaration or a start, checked the same way in decorators, clients and workflows."""
 
 from __future__ import annotations
 
@@ -7,19 +7,41 @@ from datetime import UTC, datetime
 from typing import Any
 
 from runnerq.errors import ConfigurationError, UsageError
-from runnerq.workflow.declare import check_name
 from runnerq.workflow.options import Limit
 
 FARTHEST = datetime(9000, 1, 1, tzinfo=UTC)
 """A due time past this would leave no room for ranks and zones before the last year that a datetime holds."""
 EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 """A due time before this is as good as this: what is earlier still may leave no room before the first year."""
+MAX_NAME = 200
 MOST_KEY = 1_800
 """UTF-8 bytes; with the longest name beside it this is what an index entry of a database holds."""
 MOST_LIMIT_KEY = 1_024
 """UTF-8 bytes: a limit's key stands in indexes, beside its scope."""
 MOST_METADATA = 16_384
 """Characters; metadata is for labels that runs are found by."""
+_PRIORITIES = range(4)
+
+
+def check_name(name: object, what: str) -> str:
+    """The name of a workflow, activity or queue, or ConfigurationError."""
+    if not isinstance(name, str) or not name.strip():
+        raise ConfigurationError(f"{what} is {name!r}: expected a non-empty str")
+    # Workers claim workflows by name@version.
+    if "@" in name:
+        raise ConfigurationError(f"{what} is {name!r}: '@' is kept for versions; give them with version=")
+    if len(name) > MAX_NAME:
+        raise ConfigurationError(f"{what} has {len(name)} characters: at most {MAX_NAME} are kept")
+    if not name.isprintable():
+        raise ConfigurationError(f"{what} is {name!r}: it holds characters that cannot be printed")
+    return name
+
+
+def checked_priority(priority: object, what: str = "priority=") -> int:
+    """A priority's number. ConfigurationError for what is none."""
+    if isinstance(priority, bool) or not isinstance(priority, int) or priority not in _PRIORITIES:
+        raise ConfigurationError(f"{what} is {priority!r}: expected a Priority, CRITICAL, HIGH, NORMAL or LOW")
+    return int(priority)
 
 
 def checked_key(key: object) -> str:
@@ -44,19 +66,26 @@ def checked_names(names: object) -> tuple[str, ...]:
     return several
 
 
-def checked_metadata(metadata: Mapping[Any, Any]) -> dict[str, str]:
+def checked_metadata(metadata: object, what: str = "metadata=") -> dict[str, str]:
     """Metadata: text by name. ConfigurationError for anything else, and for too much of it."""
+    if not isinstance(metadata, Mapping):
+        raise ConfigurationError(f"{what} is {metadata!r}: expected a mapping of str to str")
     for name, value in metadata.items():
         if not isinstance(name, str) or not isinstance(value, str):
-            raise ConfigurationError(f"metadata is text by name, and {name!r} has {value!r}: write str(...) around it")
+            raise ConfigurationError(f"{what} is text by name, and {name!r} has {value!r}: write str(...) around it")
         if not _storable(name) or not _storable(value):
-            raise ConfigurationError(f"metadata is text without NUL and unpaired surrogates, not {name!r}: {value!r}")
+            raise ConfigurationError(f"{what} is text without NUL and unpaired surrogates, not {name!r}: {value!r}")
     size = sum(len(name) + len(value) for name, value in metadata.items())
     if size > MOST_METADATA:
         raise ConfigurationError(
-            f"metadata of {size:,} characters is over {MOST_METADATA:,}: it is for labels; give the rest as an argument"
+            f"{what} of {size:,} characters is over {MOST_METADATA:,}: it is for labels; give the rest as an argument"
         )
     return dict(metadata)
+
+
+def together(declared: Mapping[str, str] | None, given: Mapping[str, str] | None) -> dict[str, str]:
+    """The metadata of a run: as declared, with what is given at its start on top."""
+    return {**(declared or {}), **(given or {})}
 
 
 def checked_time(at: object, what: str = "at=") -> datetime:
@@ -72,6 +101,12 @@ def checked_time(at: object, what: str = "at=") -> datetime:
     if utc is None or utc > FARTHEST:
         raise ConfigurationError(f"{what}{at!r} is too far off: give a time of the years 1 to {FARTHEST.year - 1}")
     return utc
+
+
+def check_due(at: datetime | None, delay: float | None) -> None:
+    """Raise ConfigurationError where both say when a run is due."""
+    if at is not None and delay is not None:
+        raise ConfigurationError("delay= and at= both say when the run is due: give one of them")
 
 
 def checked_scope(scope: object) -> str:

@@ -13,6 +13,7 @@ Rules
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -29,6 +30,15 @@ _encode = msgspec.json.encode
 
 _TAKEN_UP = "taken_up"
 CHANGED = "the code changed while this run was open, or is not deterministic"
+_OTHERWISE = {
+    "sleep": "of another length",
+    "signal": "with another timeout, default or latest",
+    "all": "of another number of members, or with another limit",
+    "race": "of another number of members",
+}
+"""What is said of a command of such a kind whose digest alone differs; of all others, that it has other arguments."""
+# The build of a patch stands at the same place.
+_DIGEST = re.compile(r"\A((?!patch ).*) \([\w-]{0,12}\)\Z", re.DOTALL)
 
 
 class Recorder:
@@ -221,7 +231,7 @@ def diverged(position: str, recorded: Asked | None, asked: Asked | None, line: s
         if recorded.position != asked.position:
             now += f" at position {asked.position}"
         elif str(recorded) == str(asked):
-            now += " with other arguments"
+            now += f" {_otherwise(asked.kind)}"
     return _blocked(position, f"{was}, {now}", recorded, asked, line)
 
 
@@ -267,3 +277,22 @@ def differ_in_arguments_alone(recorded: str | None, asked: str | None) -> bool:
     if recorded is None or asked is None:
         return False
     return recorded.rpartition(" (")[0] == asked.rpartition(" (")[0]
+
+
+def without_digests(recorded: str | None, asked: str | None) -> tuple[str | None, str | None]:
+    """These, as a block describes them, for people.
+
+    What a digest is of can be found out by trying, where there are not many things that it can be: a card, a PIN.
+    """
+    plain = _without_digest(asked)
+    if plain is not None and differ_in_arguments_alone(recorded, asked):
+        plain += f" {_otherwise(plain.partition(' ')[0])}"
+    return _without_digest(recorded), plain
+
+
+def _otherwise(kind: str) -> str:
+    return _OTHERWISE.get(kind, "with other arguments")
+
+
+def _without_digest(described: str | None) -> str | None:
+    return None if described is None else _DIGEST.sub(r"\1", described)

@@ -16,8 +16,11 @@ import msgspec
 from playwright.async_api import Browser, async_playwright
 
 from runnerq.client.client import Client
+from runnerq.persistence.records import Status
+from tests.browser import shop
 from tests.browser.chrome import FLAGS, found
 from tests.browser.past import busy_day
+from tests.browser.patience import PATIENCE
 from tests.browser.seed import Seeded
 from tests.browser.told import told_as
 from tests.browser.world import living_world
@@ -25,7 +28,7 @@ from tests.postgres import embedded_server, fresh_database
 
 SHOWN_AS = "shop/orders.py"
 """Where the pictures say that the shop's code stands."""
-DAY = 4000
+DAY = 12_000
 """Runs that the shop has had in the last day."""
 WIDTHS = (1280, 390, 1920)
 THEMES = ("light", "dark")
@@ -52,14 +55,14 @@ def every(pages: Mapping[str, str]) -> Iterator[Shot]:
 def of_docs(seeded: Seeded) -> Sequence[Shot]:
     """What the guide shows."""
     return (
-        Shot("overview", "/", "light", 1280, 800),
-        Shot("overview-dark", "/", "dark", 1280, 800),
+        Shot("overview", "/?window=24h", "light", 1280, 900),
+        Shot("overview-dark", "/?window=24h", "dark", 1280, 900),
         Shot("runs", "/runs?queue=default", "light", 1280, 640),
         Shot("run-waiting", f"/runs/{seeded.waiting}", "light", 1280, 900),
         Shot("run-failed-dark", f"/runs/{seeded.failed}", "dark", 1280, 900),
         Shot("history", f"/runs/{seeded.done}/history", "light", 1280, 640),
         Shot("blocked", f"/runs/{seeded.blocked}", "light", 1280, 640),
-        Shot("dead-letter", "/dead-letter", "light", 1280, 420),
+        Shot("dead-letter", "/dead-letter", "light", 1280, 640),
         Shot("telephone", f"/runs/{seeded.waiting}", "light", 390, 844),
     )
 
@@ -84,6 +87,16 @@ async def counted(client: Client, runs: int) -> None:
         await asyncio.sleep(0.5)
 
 
+async def tidied(client: Client, seeded: Seeded) -> None:
+    """Take away what is there for tests alone, and have more than one kind of failure."""
+    await client.terminate(seeded.named)
+    for run_id in (seeded.named, seeded.markup):
+        await client.delete(run_id)
+    lost = [await client.start(shop.lose_parcel, f"A-{number}") for number in (1011, 1012)]
+    for run in lost:
+        await run.reached(Status.DEAD_LETTER, timeout=PATIENCE)
+
+
 def _last_day() -> tuple[datetime, datetime]:
     now = datetime.now(UTC)
     return now - timedelta(days=1), now
@@ -94,6 +107,8 @@ async def main(folder: Path, *, docs: bool) -> None:
     told_as(SHOWN_AS)
     with embedded_server() as server, fresh_database(server) as dsn:
         async with living_world(dsn, shown_as=SHOWN_AS) as world, async_playwright() as playwright:
+            if docs:
+                await tidied(world.client, world.seeded)
             await busy_day(dsn, DAY)
             await counted(world.client, DAY)
             browser = await playwright.chromium.launch(executable_path=found(), args=FLAGS)

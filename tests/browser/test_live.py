@@ -167,3 +167,22 @@ async def test_paused_nothing_moves_until_it_goes_on(page: Page, world: World) -
     assert asked == []
     await page.locator("#live").click()
     await expect(page.locator(f"#run-{run} .st")).to_have_text("completed")
+
+
+async def test_a_page_that_is_told_nothing_new_says_so_though_its_stream_goes_on(page: Page, world: World) -> None:
+    """As while the database is away: the server answers, and knows of nothing."""
+
+    async def away(route: Route) -> None:
+        if route.request.headers.get("hx-request"):
+            await route.fulfill(status=503, headers={"HX-Reswap": "none"}, body="")
+        else:
+            await route.continue_()
+
+    [run] = await asking(world, "away")
+    await page.goto(world.url("/runs?workflow=ask&queue=default"))
+    await live(page)
+    await page.route("**/runs*", away)
+    await expect(page.locator("#live")).to_have_text("Offline")
+    await expect(page.locator(f"#run-{run} .st")).to_have_text("waiting")
+    await page.unroute("**/runs*", away)
+    await live(page)

@@ -10,8 +10,9 @@ import signal
 import socket
 import zipfile
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from random import randrange
 
 import pytest
 from playwright.async_api import Page, expect
@@ -53,9 +54,10 @@ async def test_every_link_and_form_works_under_this_mount(page: Page, world: Wor
 
 
 def a_port() -> int:
-    """A port that is free, so that a console can come back on it."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
+    """A port that is free, so that a console can come back on it: none of those that the system gives to who calls."""
+    while True:
+        with suppress(OSError), socket.create_server(("127.0.0.1", randrange(20_000, 30_000))) as listener:
+            return int(listener.getsockname()[1])
 
 
 @asynccontextmanager

@@ -29,8 +29,34 @@ def keeping(ctx: Context) -> Flow[int]:
     return number
 
 
-WORKFLOWS: list[Callable[..., Any]] = [keeping, flows.greeting, flows.waiting, flows.failing, *shop.WORKFLOWS]
-SERVED = ["keeping", "greeting", "waiting", "failing", "checkout", "refused", "fanned", "mistaken", "resting"]
+@workflow
+def regretting(ctx: Context) -> Flow[None]:
+    """Fails, and takes back what it did."""
+    ctx.compensate(flows.greet, "Ada")
+    yield ctx.publish(stage="before")
+    raise ValueError("no")
+
+
+WORKFLOWS: list[Callable[..., Any]] = [
+    keeping,
+    regretting,
+    flows.greeting,
+    flows.waiting,
+    flows.failing,
+    *shop.WORKFLOWS,
+]
+SERVED = [
+    "keeping",
+    "regretting",
+    "greeting",
+    "waiting",
+    "failing",
+    "checkout",
+    "refused",
+    "fanned",
+    "mistaken",
+    "resting",
+]
 UNDER_WAY = (Status.PENDING, Status.RUNNING)
 ACTIVITIES: list[Callable[..., Any]] = [flows.greet, flows.explode, *shop.ACTIVITIES]
 

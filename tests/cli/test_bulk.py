@@ -144,6 +144,7 @@ def test_what_ended_long_ago_is_pruned_by_how_it_ended(counter: Counter) -> None
         ("cancel", "01234567", "--where", "status=failed"),
         ("cancel", "--where", "status=exploded"),
         ("delete", "--where", "", "--yes"),  # as a shell has it where a variable is not set
+        ("delete", "--where", "roots=0", "--yes"),  # says of no run that it is none of them
         ("delete", "--where", "workflow=", "--yes"),
         ("retry", "01234567", "01234568", "--accept", "arguments"),
     ],

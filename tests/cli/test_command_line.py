@@ -16,10 +16,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from runnerq.cli import main
-from runnerq.cli.duty import Duty
 from runnerq.cli.main import COMMANDS
 from runnerq.cli.modules import find
 from runnerq.cli.worker import worker
+from runnerq.cli.worker_options import WorkerOptions
 from runnerq.errors import ConfigurationError
 from tests.cli.conftest import ROOT
 from tests.postgres import execute, run_apart
@@ -142,6 +142,11 @@ class TestMigrate:
         assert "create index concurrently if not exists run_xid" in sql
 
 
+@pytest.mark.parametrize("noun", ["dead", "queue", "schedule", "limits", "workers"])
+def test_the_help_of_a_noun_says_whole_sentences(noun: str) -> None:
+    assert "..." not in CliRunner().invoke(main, [noun, "--help"]).stdout.partition("Commands:")[2]
+
+
 class TestWorker:
     def test_it_finds_every_workflow_and_activity_once(self) -> None:
         found = find(["tests.cli.flows", "tests.cli.flows"])
@@ -161,15 +166,16 @@ class TestWorker:
         assert "not_to_be_found" in done.stderr
 
     def test_a_process_that_is_kept_is_given_every_option_again(self) -> None:
-        duty = Duty(
+        options = WorkerOptions(
             modules=("shop", "mail"), queue=("a", "b"), only=("order",), concurrency=3, max_steps=4, max_threads=5,
-            drain_timeout=0.5, poll_interval=1e-5, http=("::1", 9000), listener=("shop.telemetry:ear", "shop:pager"),
+            drain_timeout=0.5, poll_interval=1e-5, loop="uvloop", http=("::1", 9000),
+            listener=("shop.telemetry:ear", "shop:pager"),
         )  # fmt: skip
-        words = duty.command("processes", place=1)
+        words = options.command("processes", place=1)
         given = worker.make_context("worker", words[4:]).params
-        same = Duty(**{name: given[name] for name in Duty.__struct_fields__})
-        assert (same, given["kept_by"]) == (msgspec.structs.replace(duty, http=("::1", 9001)), "processes")
-        anywhere = msgspec.structs.replace(duty, http=("127.0.0.1", 0))
+        same = WorkerOptions(**{name: given[name] for name in WorkerOptions.__struct_fields__})
+        assert (same, given["kept_by"]) == (msgspec.structs.replace(options, http=("::1", 9001)), "processes")
+        anywhere = msgspec.structs.replace(options, http=("127.0.0.1", 0))
         assert anywhere.command("processes", place=1)[-1] == "127.0.0.1:0"
 
     @pytest.mark.parametrize(
@@ -188,12 +194,15 @@ class TestWorker:
         assert (done.exit_code, said in done.stderr) == (2, True), done.output
 
     @pytest.mark.parametrize(
-        ("number", "options"),
-        [(signal.SIGTERM, []), (signal.SIGINT, ["--listener", "tests.cli.measured:metrics"])],
-        ids=["SIGTERM", "SIGINT, with metrics of its own"],
+        ("number", "options", "said"),
+        [
+            (signal.SIGTERM, ["--loop", "uvloop", "--listener", "tests.cli.measured:Where"], "on uvloop\n"),
+            (signal.SIGINT, ["--listener", "tests.cli.measured:metrics"], "stopped"),
+        ],
+        ids=["SIGTERM, on uvloop", "SIGINT, with metrics of its own"],
     )
     def test_it_shows_its_health_and_metrics_until_a_signal_stops_it_in_order(
-        self, dsn: str, number: signal.Signals, options: list[str]
+        self, dsn: str, number: signal.Signals, options: list[str], said: str
     ) -> None:
         process = subprocess.Popen(
             [sys.executable, "-m", "runnerq", "worker", "tests.cli.flows", "-q", "idle", "--http", "0", *options],
@@ -212,7 +221,7 @@ class TestWorker:
             _, stderr = process.communicate(timeout=60)
         finally:
             process.kill()
-        assert (process.returncode, "stopped" in stderr) == (0, True), stderr
+        assert (process.returncode, "stopped" in stderr, said in stderr) == (0, True, True), stderr
 
 
 def test_a_given_dsn_takes_nothing_of_a_pooler_from_the_environment(dsn: str, database: str) -> None:

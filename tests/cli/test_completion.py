@@ -42,6 +42,26 @@ def test_runs_workflows_and_queues_are_offered_as_the_database_has_them(counter:
         assert offered(counter, *words, "ma") == ["mails"]
 
 
+def test_what_a_run_waits_for_is_offered_behind_its_name(counter: Counter) -> None:
+    run = counter.start("waiting", "--key", "order-42")
+    counter.work()
+    for words in (["send", run], ["signal", run[:8]], ["send", "--key", "order-42", "--workflow", "waiting"]):
+        assert offered(counter, *words, "g") == ["go"]
+        assert offered(counter, *words, "go", "") == []
+
+
+def test_modules_of_the_folder_are_offered_a_part_at_a_time(
+    counter: Counter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shop").mkdir()
+    for file in ("shop/__init__.py", "shop/workflows.py", "shop.test.py", "shopping.py"):
+        (tmp_path / file).write_text("")
+    for words in (["worker"], ["dev"], ["check"], ["replay", "--module"]):
+        assert offered(counter, *words, "sho") == ["shop", "shopping"]
+        assert offered(counter, *words, "shop.w") == ["shop.workflows"]
+
+
 def test_a_name_that_a_shell_would_not_take_as_it_is_is_not_offered(counter: Counter) -> None:
     counter.start("--queue", "mails; rm -rf")
     assert offered(counter, "list", "--queue", "") == []

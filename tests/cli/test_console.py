@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -35,10 +34,19 @@ class Served:
         return httpx.get(self.address + path, timeout=PATIENCE)
 
 
+PATIENT = (
+    "-c",
+    "from runnerq.cli import main; from runnerq.console.web import serving; serving.GRACE = 86_400; main()",
+)
+"""``runnerq`` that would wait a day for answers under way."""
+
+
 @contextmanager
-def console(*options: str, dsn: str = "", **environ: str) -> Iterator[Served]:
+def console(
+    *options: str, dsn: str = "", program: tuple[str, ...] = ("-m", "runnerq"), **environ: str
+) -> Iterator[Served]:
     process = subprocess.Popen(
-        [sys.executable, "-m", "runnerq", "console", "--port", "0", *options],
+        [sys.executable, *program, "console", "--port", "0", *options],
         env={**os.environ, "RUNNERQ_DSN": dsn, **environ},
         stderr=subprocess.PIPE,
         text=True,
@@ -60,18 +68,16 @@ def console(*options: str, dsn: str = "", **environ: str) -> Iterator[Served]:
 
 def test_it_serves_a_migrated_database_and_ends_at_once_with_a_tab_open(database: str) -> None:
     subprocess.run([sys.executable, "-m", "runnerq", "migrate", "--dsn", database], check=True, capture_output=True)
-    with console(dsn=database) as served:
+    with console(dsn=database, program=PATIENT) as served:
         assert served.get("/").status_code == 200
         assert served.get("/readyz").text == "ok\n"
         with httpx.stream("GET", f"{served.address}/stream", timeout=PATIENCE) as stream:
             lines = stream.iter_lines()
             assert next(lines).startswith("retry")
-            begun = time.monotonic()
             served.process.send_signal(signal.SIGTERM)
             for _ in lines:
                 pass
             served.process.wait(PATIENCE)
-        assert time.monotonic() - begun < 5
 
 
 def test_an_empty_database_is_a_page_that_says_how_to_fill_it(database: str) -> None:

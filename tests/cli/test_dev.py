@@ -24,8 +24,8 @@ from runnerq.cli.dev.happenings import Happenings
 from runnerq.cli.dev.listening import told
 from runnerq.cli.dev.narrator import Logged, Narrator
 from runnerq.cli.dev.session import Session, Wanted
-from runnerq.cli.duty import Duty
 from runnerq.cli.shared import Database
+from runnerq.cli.worker_options import WorkerOptions
 from runnerq.client.client import Client
 from runnerq.client.connect import connect
 from runnerq.persistence.memory import MemoryStorage
@@ -138,7 +138,9 @@ def test_what_this_process_logs_is_said_in_its_voice(capsys: pytest.CaptureFixtu
 
 
 def wanting(dsn: str) -> Wanted:
-    return Wanted(duty=Duty(modules=("shop",)), watch=(), port=None, opens=False, database=Database(dsn, "runnerq"))
+    return Wanted(
+        options=WorkerOptions(modules=("shop",)), watch=(), port=None, opens=False, database=Database(dsn, "runnerq")
+    )
 
 
 async def test_it_stops_at_once_while_its_database_does_not_answer(capsys: pytest.CaptureFixture[str]) -> None:
@@ -180,7 +182,9 @@ async def test_without_the_extra_it_says_what_the_console_needs(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(session, "find_spec", lambda name: None)
-    wanted = Wanted(duty=Duty(modules=("shop",)), watch=(), port=0, opens=False, database=Database("there", "runnerq"))
+    wanted = Wanted(
+        options=WorkerOptions(modules=("shop",)), watch=(), port=0, opens=False, database=Database("there", "runnerq")
+    )
     await Session(wanted, Narrator())._open_console()
     assert "console   there is none: the console needs litestar" in capsys.readouterr().out
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import sys
 
 import pytest
@@ -15,7 +16,7 @@ from runnerq.cli.dev.narrator import STYLES, Narrator
 from runnerq.cli.main import main
 from runnerq.cli.output import show_one
 from runnerq.cli.shared import Given
-from runnerq.cli.telling import LogFormatter, harmless, on_a_line
+from runnerq.cli.telling import LogFormatter, harmless, on_a_line, say
 from tests.cli.counter import Counter
 
 HARMFUL = "a\x1b[2J\x07\x9b2J\r\u202eb\u2028"
@@ -87,3 +88,13 @@ def test_what_stands_beside_a_completed_word_is_one_line(counter: Counter) -> No
     [offered] = shell.get_completions(["show"], run[:8])
     assert offered.value == run
     assert str(offered.help).startswith(f"x\\nplain\\n$(touch it)\\n{WRITTEN_OUT} pending")
+
+
+def test_what_nobody_reads_any_more_is_lost_and_fails_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "w") as stderr:
+        monkeypatch.setattr(sys, "stderr", stderr)
+        say("stopping")
+        say("all have stopped")
+    # As it was closed, what was kept for it did not fail either.

@@ -138,7 +138,7 @@ class TestWorkers:
     def test_stats_say_what_is_open_and_what_needs_somebody(self, counter: Counter) -> None:
         counter.start("--queue", "slow")
         shown = counter.call("stats")
-        assert "no living worker serves that" in shown.stderr
+        assert "No living worker serves nobody_serves_this on queue slow" in shown.stderr
         assert "ready" in shown.stdout
         assert {tile["name"]: tile["count"]["n"] for tile in counter.answer("stats")["tiles"]}["ready"] == 1
 

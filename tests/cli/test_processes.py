@@ -15,14 +15,15 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from runnerq.cli.duty import Duty
 from runnerq.cli.leash import Leash
 from runnerq.cli.leashed import DRAINED, environment_of, leash
 from runnerq.cli.main import main
 from runnerq.cli.modules import find
 from runnerq.cli.processes import Supervisor, pause_after
 from runnerq.cli.shared import Database, Given
+from runnerq.cli.stops import Stops
 from runnerq.cli.worker import _run, _when_told
+from runnerq.cli.worker_options import WorkerOptions
 from runnerq.client.client import Client
 from runnerq.errors import ConfigurationError
 from runnerq.persistence.memory import MemoryStorage
@@ -82,11 +83,36 @@ async def test_one_that_was_up_for_long_counts_as_the_first_that_ended() -> None
     assert pauses.deaths == [1, 1, 1]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 async def test_a_signal_stops_all_in_order(number: signal.Signals, capfd: pytest.CaptureFixture[str]) -> None:
     supervisor = Supervisor([program(f"{UNTIL_CLOSED}; print('in order')")] * 3)
     assert await ends(supervisor, number) == 0
     assert (capfd.readouterr().out, supervisor.stops.second) == ("in order\n" * 3, None)
+
+
+async def test_a_terminal_that_is_closed_asks_once_more_and_kills_nobody() -> None:
+    killed: list[str] = []
+    stops = Stops(lambda: None, lambda: killed.append("all"))
+    stops.signalled(signal.SIGTERM)
+    stops.ask()
+    assert (stops.second, killed) == (None, [])
+
+
+async def test_where_a_closed_terminal_is_ignored_it_stays_so() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        Stops(lambda: None, lambda: None).listen()
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+async def test_a_worker_stops_in_order_when_its_terminal_is_closed() -> None:
+    stopped = _when_told(None)
+    os.kill(os.getpid(), signal.SIGHUP)
+    async with asyncio.timeout(SOON):
+        await stopped
+    assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
 
 
 async def test_each_is_in_a_group_of_its_own_that_the_terminal_does_not_signal() -> None:
@@ -268,10 +294,12 @@ else:
 async def works(storage: MemoryStorage, http: tuple[str, int] | None = None) -> bool:
     """Be a worker process that is kept, until it has ended."""
     read, write = os.pipe()
-    duty = Duty(modules=("tests.cli.flows",), http=http)
+    options = WorkerOptions(modules=("tests.cli.flows",), http=http)
     with click.Context(main, obj=Given(lambda: Client(storage))):
         try:
-            return await _run(find(duty.modules), duty, "processes", Database(None, "runnerq"), Leash(read, NEVER))
+            return await _run(
+                find(options.modules), options, "processes", Database(None, "runnerq"), Leash(read, NEVER)
+            )
         finally:
             os.close(write)
 
@@ -304,6 +332,23 @@ def test_one_that_hangs_while_it_imports_ends_as_soon_as_it_is_told_to(tmp_path:
         process.stdin.close()
         # With 1 it had its time to stop in order, which it does not need.
         assert process.wait(120) == 0
+
+
+def test_one_that_waits_for_its_database_ends_as_soon_as_it_is_told_to(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text("import runnerq as rq\n\n@rq.activity\nasync def mail() -> None: ...\n")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(120)
+        dsn = f"postgresql://shop@127.0.0.1:{silent.getsockname()[1]}/shop"
+        with subprocess.Popen(
+            [sys.executable, "-m", "runnerq", "worker", "shop", "--kept-by", "processes"],
+            cwd=tmp_path, env={**os.environ, "RUNNERQ_DSN": dsn}, stdin=subprocess.PIPE,
+        ) as process:  # fmt: skip
+            assert process.stdin is not None
+            asked, _ = silent.accept()
+            with asked:
+                process.stdin.close()
+                # It would be 1 of one whose database has not answered for long.
+                assert process.wait(120) == 0
 
 
 def test_ports_that_there_are_not_are_wrong_usage_before_any_process_starts() -> None:

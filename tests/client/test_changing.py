@@ -137,7 +137,7 @@ class TestPriority:
 
     @pytest.mark.parametrize("priority", [9, "high", True, None])
     async def test_what_is_no_priority_is_refused(self, client: Client, priority: int) -> None:
-        with pytest.raises(ConfigurationError, match="is not a Priority"):
+        with pytest.raises(ConfigurationError, match="expected a Priority"):
             await client.set_priority(new_run_id(), priority)
 
 

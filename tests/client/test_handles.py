@@ -16,6 +16,7 @@ from runnerq.errors import (
     RunFailed,
     RunFinished,
     RunNotFound,
+    StorageError,
     StorageUnavailable,
     UsageError,
     WrongState,
@@ -25,6 +26,21 @@ from runnerq.persistence.memory import MemoryStorage
 from runnerq.persistence.records import GOING, End, Outcome, Park, Status, Stuck
 from runnerq.serialization.failures import modules_snapshot, record
 from tests.client.shop import APPROVAL, ORDER, Player, Shipment, checkout, resize
+
+SOON = 60.0
+"""Seconds after which what a test waits for is taken to be lost."""
+
+
+@pytest.fixture(autouse=True)
+def _no_polls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody looks again by himself: what comes in time was looked for because of a wake."""
+    monkeypatch.setattr("runnerq.client.hub.FIRST_POLL", 3600.0)
+
+
+@pytest.fixture
+def _all_fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long it takes, a run was started a moment ago."""
+    monkeypatch.setattr("runnerq.client.hub.FRESH", 3600.0)
 
 
 def failure_text(error: Exception) -> str:
@@ -67,7 +83,7 @@ async def test_a_result_comes_as_soon_as_the_run_ends(client: Client, player: Pl
     waiting = asyncio.create_task(run.result(timeout=60))
     await player.take(run.id)
     await player.complete(run.id, {"tracking": "T2"})
-    async with asyncio.timeout(0.4):  # less than the first poll: the wake did it
+    async with asyncio.timeout(SOON):
         assert await waiting == Shipment("T2")
 
 
@@ -179,7 +195,7 @@ class TestLooking:
             # The look has its answer, nothing yet, and has not brought it: now the run ends.
             await player.complete(run.id, {"tracking": "late"})
             storage.hold.set()
-            async with asyncio.timeout(0.4):
+            async with asyncio.timeout(SOON):
                 assert await waiting == Shipment("late")
 
     async def test_many_results_are_looked_for_together(self) -> None:
@@ -203,6 +219,7 @@ class TestLooking:
             assert await client.handle(run.id).result() == [1]
             assert storage.looks == [1]
 
+    @pytest.mark.usefixtures("_all_fresh")
     async def test_a_run_of_a_moment_ago_is_looked_for_when_something_is_heard_of_it(self) -> None:
         storage = Counting()
         async with Client(storage) as client:
@@ -213,10 +230,11 @@ class TestLooking:
             await player.take(run.id)
             assert storage.looks == [1]
             await player.complete(run.id, [1])
-            async with asyncio.timeout(0.4):  # less than the first poll: the wake did it
+            async with asyncio.timeout(SOON):
                 assert await waiting == [1]
             assert storage.looks == [1, 1]
 
+    @pytest.mark.usefixtures("_all_fresh")
     async def test_what_was_heard_of_it_before_anybody_waited_is_not_waited_for(self) -> None:
         storage = Counting()
         async with Client(storage) as client:
@@ -224,9 +242,10 @@ class TestLooking:
             await one_before(client, player)
             run = await client.start(resize, 1)
             await player.complete(run.id, [1])
-            async with asyncio.timeout(0.4):
+            async with asyncio.timeout(SOON):
                 assert await run.result() == [1]
 
+    @pytest.mark.usefixtures("_all_fresh")
     async def test_with_little_time_a_run_of_a_moment_ago_is_looked_for_at_once(self) -> None:
         storage = Counting()
         async with Client(storage) as client:
@@ -245,11 +264,12 @@ class TestLooking:
             run = await client.start(resize, 1)
             waiting = asyncio.create_task(run.result())
             storage.looking.clear()
-            async with asyncio.timeout(0.4):
+            async with asyncio.timeout(SOON):
                 await storage.looking.wait()
             await player.complete(run.id, [1])
             assert await waiting == [1]
 
+    @pytest.mark.usefixtures("_all_fresh")
     async def test_a_second_one_who_waits_for_it_has_it_looked_for(self) -> None:
         storage = Counting()
         async with Client(storage) as client:
@@ -286,7 +306,7 @@ class TestLooking:
             reaching = asyncio.create_task(run.reached(Status.COMPLETED))
             await player.take(run.id)
             await player.complete(run.id, {"tracking": "polled"})
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(SOON):
                 assert await waiting == Shipment("polled")
                 assert await reaching == Status.COMPLETED
 
@@ -304,8 +324,46 @@ class TestLooking:
         async with Client(Away()) as client:
             run = await client.start(resize, 1)
             await (await Player.of(client.storage)).complete(run.id, [1])
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(SOON):
                 assert await run.result() == [1]
+
+    async def test_more_results_than_can_be_read_in_time_come_in_parts(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        class Slow(Counting):
+            async def outcomes(self, run_ids: Any) -> list[Outcome]:
+                found = await super().outcomes(run_ids)
+                if len(run_ids) > 5:
+                    raise StorageUnavailable("no answer in time")
+                return found
+
+        monkeypatch.setattr("runnerq.client.hub.FIRST_POLL", 0.01)
+        async with Client(Slow()) as client:
+            handles = await client.start_many(resize, [(n,) for n in range(12)])
+            player = await Player.of(client.storage)
+            for n, handle in enumerate(handles):
+                await player.complete(handle.id, [n])
+            async with asyncio.timeout(SOON):
+                results = await asyncio.gather(*(handle.result() for handle in handles))
+            assert results == [[n] for n in range(12)]
+
+    async def test_a_result_that_cannot_be_read_fails_those_alone_who_wait_for_it(self) -> None:
+        class Damaged(MemoryStorage):
+            damaged = ""
+
+            async def outcomes(self, run_ids: Any) -> list[Outcome]:
+                if self.damaged in run_ids:
+                    raise StorageError("missing chunk number 0 for toast value")
+                return await super().outcomes(run_ids)
+
+        storage = Damaged()
+        async with Client(storage) as client:
+            handles = await client.start_many(resize, [(n,) for n in range(3)])
+            player = await Player.of(storage)
+            for n, handle in enumerate(handles):
+                await player.complete(handle.id, [n])
+            storage.damaged = handles[1].id
+            async with asyncio.timeout(SOON):
+                results = await asyncio.gather(*(handle.result() for handle in handles), return_exceptions=True)
+            assert [results[0], type(results[1]), results[2]] == [[0], StorageError, [2]]
 
     async def test_an_error_of_the_storage_reaches_whoever_waits(self) -> None:
         class Broken(MemoryStorage):
@@ -343,7 +401,7 @@ class TestReached:
         run = await client.start(checkout, ORDER)
         waiting = asyncio.create_task(run.reached(Status.WAITING, "completed", timeout=60))
         await player.park(run.id)
-        async with asyncio.timeout(0.4):
+        async with asyncio.timeout(SOON):
             assert await waiting is Status.WAITING
 
     async def test_a_run_that_ended_otherwise_will_never_reach_it(self, client: Client) -> None:
@@ -371,7 +429,7 @@ class TestState:
         waiting = asyncio.create_task(run.wait(lambda state: state.get("stage") == "charged", timeout=60))
         await player.write(run.id, GOING, published='{"stage":"reserved"}')
         await player.write(run.id, GOING, published='{"stage":"charged"}')
-        async with asyncio.timeout(0.4):
+        async with asyncio.timeout(SOON):
             assert await waiting == {"stage": "charged"}
         assert await run.state() == {"stage": "charged"}
 
@@ -458,5 +516,5 @@ async def test_a_park_that_ends_wakes_again(client: Client, player: Player) -> N
     waiting = asyncio.create_task(run.result())
     await run.send(APPROVAL, True)
     await player.complete(run.id, {"tracking": "woken"})
-    async with asyncio.timeout(0.4):
+    async with asyncio.timeout(SOON):
         assert await waiting == Shipment("woken")

@@ -467,6 +467,25 @@ async def test_of_two_who_put_the_same_at_once_one_finds_it_there_and_no_tick_is
         assert (await known(client)).started == 1
 
 
+async def test_what_is_put_on_a_condition_replaces_none_that_does_not_meet_it(clock: ManualClock) -> None:
+    storage = Racing(clock)
+    async with Client(storage) as client:
+
+        async def other() -> None:
+            await client.schedules.put(hourly(jitter=1))
+
+        def refuse(there: ScheduleInfo | None) -> None:
+            if there is not None:
+                raise ValueError(f"{there.name} is taken")
+
+        storage.first = other
+        with pytest.raises(ValueError, match="taken"):
+            await client.schedules.put(hourly(jitter=2), check=refuse)
+        assert (await known(client)).jitter == 1
+        with pytest.raises(ValueError, match="taken"):
+            await client.schedules.put(hourly(jitter=1), check=refuse)
+
+
 class Lossy(MemoryStorage):
     """A storage whose first reply to a trigger is lost."""
 

@@ -86,7 +86,8 @@ def verbs_of_the_client(client: SyncClient) -> dict[str, Callable[[], bool]]:
     ended.result(SOON)
     told = client.start(telling)
     told.reached(Status.WAITING, timeout=SOON)
-    tomorrow = datetime.now(UTC) + timedelta(days=1)
+    today = datetime.now(UTC)
+    tomorrow = today + timedelta(days=1)
     dead = client.list(RunFilter(status=Status.DEAD_LETTER)).items[0].id
 
     def others(count: int) -> list[SyncHandle[Any]]:
@@ -110,7 +111,7 @@ def verbs_of_the_client(client: SyncClient) -> dict[str, Callable[[], bool]]:
         "count": lambda: client.count(RunFilter(workflow="telling")) >= 1,
         "aggregate": lambda: bool(client.aggregate("status").groups),
         "failures": lambda: client.failures().groups[0].workflow == "explode",
-        "activity": lambda: len(client.activity(datetime.now(UTC), tomorrow, span=86_400)) == 2,
+        "activity": lambda: len(client.activity(today, tomorrow, span=86_400)) == 2,
         "activity_by_workflow": lambda: client.activity_by_workflow(tomorrow, tomorrow) == [],
         "tree": lambda: client.tree(told.id).id == told.id,
         "stats": lambda: len(client.stats().workers) == 1,

@@ -375,6 +375,12 @@ def hand_out(count: int) -> list[str]:
     return [client.start(mail, str(number)).id for number in range(count)]
 
 
+def test_what_it_is_opened_with_is_imported_where_it_is_made() -> None:
+    """A fork while the loop's thread imports would leave the child with a lock that nobody gives back."""
+    made = f"import sys, runnerq; runnerq.SyncClient({NOWHERE!r}); sys.exit('asyncpg' not in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", made], cwd=ROOT, timeout=120, check=False).returncode == 0
+
+
 async def test_a_sync_activity_starts_children_through_its_workers_client(served: str) -> None:
     async with connect(served) as client:
         there = client.options(queue="handing out")
@@ -412,3 +418,23 @@ async def test_the_verbs_of_an_open_client_are_for_other_threads_while_it_is_ope
             lent.close()
     with pytest.raises(UsageError, match="not open"):
         lent.stats()
+
+
+def test_a_call_that_its_event_loop_did_not_come_to_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loops, "LOOK_UP", 0.01)
+    handed_over = threading.Event()
+
+    class Loop(asyncio.SelectorEventLoop):
+        def call_soon_threadsafe(self, *args: Any, **kwargs: Any) -> asyncio.Handle:
+            handle = super().call_soon_threadsafe(*args, **kwargs)
+            handed_over.set()
+            return handle
+
+    loop, client = Loop(), Client(MemoryStorage())
+    loop.run_until_complete(client.open())
+    with ThreadPoolExecutor(1) as threads:
+        asked = threads.submit(SyncClient.of(client).stats)
+        assert handed_over.wait(SOON)
+        loop.close()
+        with pytest.raises(StorageUnavailable, match="closed while this was waited for"):
+            asked.result(SOON)

@@ -7,8 +7,12 @@ from collections.abc import AsyncIterator
 import pytest
 
 from runnerq.client.client import Client
+from runnerq.console.models.context import Context
 from runnerq.persistence.memory import MemoryStorage
+from runnerq.runtime.worker import Worker
 from tests.console.browsing import Browser, console_of
+from tests.console.seeing import context_of
+from tests.console.shop import ACTIVITIES, WORKFLOWS
 
 
 @pytest.fixture
@@ -16,6 +20,19 @@ async def client() -> AsyncIterator[Client]:
     """A client of a storage in memory."""
     async with Client(MemoryStorage()) as client:
         yield client
+
+
+@pytest.fixture
+def context(client: Client) -> Context:
+    """Somebody who may do everything, and sees what everybody sees."""
+    return context_of(client)
+
+
+@pytest.fixture
+async def worker(client: Client) -> AsyncIterator[Worker]:
+    """A worker of that client's runs."""
+    async with Worker(client, workflows=WORKFLOWS, activities=ACTIVITIES, build="tests") as worker:
+        yield worker
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import Any
 
+import msgspec
 import pytest
 
 from runnerq.client.client import Client
@@ -13,9 +14,9 @@ from runnerq.client.schedule import Schedule
 from runnerq.errors import DecodingError
 from runnerq.ids import new_run_id, new_token
 from runnerq.persistence.postgres import PostgresStorage
-from runnerq.persistence.records import ClaimRequest, NewRun, NewSignal, RunFilter, Status, WorkerRow
+from runnerq.persistence.records import ClaimRequest, End, NewRun, NewSignal, RunFilter, Status, WorkerRow
 from runnerq.runtime.worker import Worker
-from runnerq.testing.conformance.world import AT
+from runnerq.testing.conformance.world import AT, a_holder
 from runnerq.workflow.commands import Flow, Signal
 from runnerq.workflow.context import Context
 from runnerq.workflow.declare import activity, workflow
@@ -39,6 +40,14 @@ BAD: dict[str, tuple[dict[str, Any], Status]] = {
     "an unknown name": ({"name": "nobody"}, LEFT),
     "an unknown version": ({"version": 99}, LEFT),
 }  # fmt: skip
+
+
+DAMAGE = """
+    alter table runnerq.state rename to whole;
+    create view runnerq.state as
+        select run_id, case when run_id = '{}' then (1 / (priority - priority))::text::json else value end as value
+        from runnerq.whole join (select id, priority from runnerq.run) as run on id = run_id
+    """
 
 
 @activity
@@ -94,6 +103,53 @@ async def test_a_payload_that_cannot_be_read_stops_neither_its_mailbox_nor_those
                     await plain_stage.storage.send([NewSignal(run_id=run.id, channel="numbers", value=text)])
         assert [await run.result(timeout=SOON) for run in runs] == [17] * 4
         assert {(await run.state())["heard"] for run in runs} == {"SignalPayloadError"}
+
+
+@workflow
+def goes_on(ctx: Context) -> Flow[int]:
+    yield ctx.publish(begun=True)
+    return (yield from ctx.signal(NUMBERS))
+
+
+async def test_a_run_of_which_the_database_cannot_read_a_row_keeps_no_other_of_its_claim_from_going_on(
+    database: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As where a page of the disk is damaged; here a view stands in for it."""
+    storage = PostgresStorage(database)
+    async with Client(storage) as client:
+        async with Worker(client, workflows=[goes_on], build="tests"):
+            damaged, *others = await client.start_many(goes_on, [()] * 3)
+            for run in (damaged, *others):
+                await run.reached(Status.WAITING, timeout=SOON)
+        await execute(database, DAMAGE.format(damaged.id))
+        for run in (damaged, *others):
+            await run.send(NUMBERS, 7)
+        async with Worker(client, workflows=[goes_on], build="tests"):
+            assert [await run.result(timeout=SOON) for run in others] == [7, 7]
+    assert f"run {damaged.id}: what is on record of it cannot be read" in caplog.text
+
+
+async def test_dead_letters_that_cannot_be_read_keep_no_other_from_being_redriven(
+    plain_stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    storage, queue = plain_stage.storage, plain_stage.queue
+    began = Row(place=0, kind="started", position="", at=AT, value="{}")
+    dead = End(status="dead_letter", error="[]")
+    holder = await a_holder(storage)
+    runs = [a_run(plain_stage) for _ in range(4)]
+    await storage.start(runs)
+    [*bad, good] = (await holder.claim(pairs=((queue, "order@1"),))).runs
+    for run in bad:
+        await holder.commit(run, dead, rows=(began,))
+    await holder.commit(good, msgspec.structs.replace(dead, error=None), rows=(began,))
+    for letter in bad:
+        with pytest.raises(DecodingError):
+            await plain_stage.base.redrive(letter.id)
+    everything = RunFilter(queue=queue)
+    assert await plain_stage.base.redrive(everything, dry_run=True) == 1
+    assert await plain_stage.base.redrive(everything) == 1
+    assert await plain_stage.base.handle(good.id).status() is Status.PENDING
+    assert all(f"run {letter.id} of order is passed over" in caplog.text for letter in bad)
 
 
 async def test_maintenance_goes_on_beside_runs_that_cannot_be_read(

@@ -542,7 +542,7 @@ async def test_a_codec_that_fails_on_heartbeat_details_costs_those_details_and_n
 
     picky = with_codec(plain_stage.on(tapped), Picky())
     with caplog.at_level(logging.WARNING, "runnerq"):
-        async with picky.serving(say, beat=0.05, lease=1) as client:
+        async with picky.serving(say, beat=0.05) as client:
             runs = [await client.start(say, words) for words in ("bad", "good")]
             tapped.beaten = listen
             for _ in range(2):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from datetime import timedelta
 from typing import Any
 
 from runnerq.persistence.records import Status
 from runnerq.workflow.commands import Flow
 from runnerq.workflow.context import Context
 from runnerq.workflow.declare import activity, workflow
+from tests.postgres import execute
 from tests.runtime.stage import SOON, Gate, Stage, Tapped
 
 TIMERS = 2000
@@ -32,19 +32,18 @@ class Waking(Tapped):
 
 
 async def test_thousands_of_timers_that_came_due_while_no_worker_was_up_fire_once_each_in_few_batches(
-    on_postgres: Stage,
+    on_postgres: Stage, shared_database: str
 ) -> None:
     @workflow
     def order(ctx: Context, number: int) -> Flow[int]:
         return number
         yield
 
-    at = await on_postgres.storage.now() + timedelta(seconds=1)
-    runs = await on_postgres.client.options(at=at).start_many(order, [(number,) for number in range(TIMERS)])
+    runs = await on_postgres.client.options(delay=3600).start_many(order, [(number,) for number in range(TIMERS)])
     assert await runs[-1].status() is Status.SCHEDULED
-    async with asyncio.timeout(SOON):
-        while await on_postgres.storage.now() <= at:
-            await asyncio.sleep(0.01)
+    # Two hours later.
+    due = "due_at = due_at - interval '2 h', rank = rank - interval '2 h'"
+    await execute(shared_database, f"update runnerq.live set {due} where queue = '{on_postgres.queue}'")
     waking = [Waking(on_postgres.storage) for _ in range(WORKERS)]
     one, two = (on_postgres.on(each).worker(order, max_workers=100) for each in waking)
     async with one, two:

@@ -29,10 +29,11 @@ async def patient(gate: str) -> str:
 
 
 @activity(retry=1)
-async def rude(seconds: float) -> str:
-    """Notes its start, and blocks the event loop for so long."""
+async def rude(gate: str) -> str:
+    """Notes its start, and blocks the event loop until there is a file of this name."""
     note()
-    time.sleep(seconds)  # noqa: ASYNC251 - what this is about
+    while not Path(gate).exists():
+        time.sleep(0.01)  # noqa: ASYNC251 - what this is about
     return "done"
 
 
@@ -42,8 +43,8 @@ def patiently(ctx: Context, gate: str) -> Flow[str]:
 
 
 @workflow
-def rudely(ctx: Context, seconds: float) -> Flow[str]:
-    return (yield from ctx.step(rude, seconds))
+def rudely(ctx: Context, gate: str) -> Flow[str]:
+    return (yield from ctx.step(rude, gate))
 
 
 WORKFLOWS = (patiently, rudely)

@@ -14,7 +14,7 @@ from runnerq.persistence.records import Status
 from tests.end_to_end.conftest import Processes
 from tests.end_to_end.processes import Doomed
 from tests.end_to_end.shop import ACTIVITIES, WORKFLOWS, slowly, wait_for_approval
-from tests.end_to_end.watching import PATIENCE, ended, keys, line_of, ran, until
+from tests.end_to_end.watching import PATIENCE, a_lease_goes_by, ended, keys, line_of, ran, until
 from tests.postgres import fetch_value
 from tests.runtime.stage import Stage, Tapped
 
@@ -60,10 +60,11 @@ async def test_a_worker_paused_past_its_lease_and_woken_writes_nothing_that_coun
 ) -> None:
     run = await shop.client.start(wait_for_approval)
     # It stops at the commit of its first answer, with the step done and nothing of that on record.
-    plan = Doomed(database, shop.queue, run.id, "commit", "before", 2, signal=signal.SIGSTOP, lease=1.0)
+    plan = Doomed(database, shop.queue, run.id, "commit", "before", 2, signal=signal.SIGSTOP)
     paused = processes.start("tests.end_to_end.processes", msgspec.json.encode(plan).decode())
     await line_of(paused, "ready")
     await asyncio.to_thread(os.waitpid, paused.pid, os.WUNTRACED)
+    await a_lease_goes_by(database)
     tapped = Tapped(shop.storage)
     async with shop.on(tapped).worker(*WORKFLOWS, *ACTIVITIES, reaper_interval=0.1):
         await run.reached(Status.WAITING, timeout=PATIENCE)

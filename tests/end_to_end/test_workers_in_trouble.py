@@ -15,7 +15,8 @@ from runnerq.persistence.records import Status
 from tests.end_to_end.conftest import Processes
 from tests.end_to_end.long_steps import CUT_OFF, WORKFLOWS, patiently, rudely
 from tests.end_to_end.serving import Serving
-from tests.end_to_end.watching import PATIENCE, attempts, ended, keys, line_of, ran, until
+from tests.end_to_end.watching import PATIENCE, a_lease_goes_by, attempts, ended, keys, line_of, ran, until
+from tests.postgres import fetch_value
 from tests.runtime.stage import Stage, Tapped
 
 
@@ -29,7 +30,7 @@ async def test_sigterm_keeps_what_ends_in_time_gives_the_rest_back_and_burns_no_
 ) -> None:
     gates = {name: tmp_path / name for name in ("one", "two", "three", "four")}
     # Two steps have begun, one run is held and waits for a place to run its step, and one was never claimed.
-    held = msgspec.structs.replace(settings, max_workers=3, max_steps=2, shutdown_grace=2.0)
+    held = msgspec.structs.replace(settings, max_workers=3, max_steps=2, shutdown_grace=4.0)
     runs = {name: await shop.client.start(patiently, str(gate)) for name, gate in gates.items()}
     worker = await processes.serving(held)
     await until(log, 2)
@@ -63,14 +64,15 @@ async def test_sigterm_keeps_what_ends_in_time_gives_the_rest_back_and_burns_no_
 
 
 async def test_a_worker_paused_past_its_lease_cuts_its_steps_off_when_it_wakes_and_works_on_under_a_new_name(
-    shop: Stage, log: Path, processes: Processes, tmp_path: Path, settings: Serving
+    shop: Stage, database: str, log: Path, processes: Processes, tmp_path: Path, settings: Serving
 ) -> None:
     gate, other_gate = tmp_path / "gate", tmp_path / "other"
     run = await shop.client.start(patiently, str(gate))
-    paused = await processes.serving(msgspec.structs.replace(settings, lease=1.0))
+    paused = await processes.serving(settings)
     await until(log, 1)
     paused.send_signal(signal.SIGSTOP)
     await asyncio.to_thread(os.waitpid, paused.pid, os.WUNTRACED)
+    await a_lease_goes_by(database)
     tapped = Tapped(shop.storage)
     async with shop.on(tapped).worker(*WORKFLOWS, reaper_interval=0.1):
         await until(log, 2)
@@ -99,15 +101,23 @@ async def test_a_worker_paused_past_its_lease_cuts_its_steps_off_when_it_wakes_a
 
 
 async def test_a_step_that_blocks_the_event_loop_for_longer_than_the_lease_keeps_its_run(
-    shop: Stage, log: Path, processes: Processes, settings: Serving
+    shop: Stage, database: str, log: Path, processes: Processes, tmp_path: Path, settings: Serving
 ) -> None:
-    lease = 1.0
-    run = await shop.client.start(rudely, 3 * lease)
-    await processes.serving(msgspec.structs.replace(settings, lease=lease, beat=0.1))
+    gate = tmp_path / "gate"
+    run = await shop.client.start(rudely, str(gate))
+    await processes.serving(settings)
     await until(log, 1)
+    blocked = f"id = (select worker_id from runnerq.live where run_id = '{run.id}')"
+    half_a_lease = f"update runnerq.worker set beat_at = beat_at - interval '30 s' where {blocked} returning beat_at"
     tapped = Tapped(shop.storage)
     # It reaps whoever is late, ten times a second, and would be glad of the run.
     async with shop.on(tapped).worker(*WORKFLOWS, reaper_interval=0.1):
+        for _ in range(4):
+            before = await fetch_value(database, half_a_lease)
+            async with asyncio.timeout(PATIENCE):
+                while await fetch_value(database, f"select beat_at from runnerq.worker where {blocked}") == before:
+                    await asyncio.sleep(0.01)
+        gate.touch()
         assert await run.result(timeout=PATIENCE) == "done"
     assert [claimed.id for claim in tapped.claims for claimed in claim.runs] == []
     assert ran(log) == ["rude"]

@@ -6,6 +6,8 @@ import asyncio
 import subprocess
 from pathlib import Path
 
+from tests.postgres import execute
+
 PATIENCE = 60.0
 """Seconds after which what a test waits for is taken to be lost."""
 
@@ -29,6 +31,11 @@ async def until(log: Path, lines: int) -> None:
     async with asyncio.timeout(PATIENCE):
         while len(log.read_text().splitlines()) < lines:
             await asyncio.sleep(0.01)
+
+
+async def a_lease_goes_by(database: str) -> None:
+    """For each worker, since its last beat: without waiting for it, and for none that beats on."""
+    await execute(database, "update runnerq.worker set beat_at = beat_at - lease * interval '1 s'")
 
 
 def ran(log: Path) -> list[str]:

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from enum import Enum, auto
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
 from tests.faults.wire import LISTEN, Answering, Asking
@@ -107,18 +108,33 @@ class Door:
         self._folder = folder / name
         self._server: asyncio.Server | None = None
         self._kept: list[Link] = []
+        self._tasks: set[asyncio.Task[None]] = set()
         where = quote(str(self._folder), safe="")
         self.dsn = parts._replace(query=f"host={where}&port={self._port}").geturl()
 
     async def open(self) -> None:
         self._folder.mkdir()
-        self._server = await asyncio.start_unix_server(self._serve, self._folder / f".s.PGSQL.{self._port}")
+        self._server = await asyncio.start_unix_server(self._accept, self._folder / f".s.PGSQL.{self._port}")
 
     async def close(self) -> None:
         if self._server is not None:
             self._server.close()
+        # Some may be on their way to the server: nothing of them is to outlive the proxy.
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         for link in [*self.links, *self._kept]:
             link.cut()
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._own(self._serve(reader, writer))
+
+    def _own(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -126,10 +142,13 @@ class Door:
         except OSError:
             writer.close()
             return
+        except asyncio.CancelledError:
+            writer.close()
+            raise
         link = Link(self, writer, to_server)
         self.links.add(link)
-        answers = asyncio.create_task(_carried(link.carry_answers, from_server))
-        asking = asyncio.create_task(_carried(link.carry_asking, reader))
+        answers = self._own(_carried(link.carry_answers, from_server))
+        asking = self._own(_carried(link.carry_asking, reader))
         done, _ = await asyncio.wait({answers, asking}, return_when=asyncio.FIRST_COMPLETED)
         self.links.discard(link)
         if self.keeps and asking in done and answers not in done:

@@ -9,7 +9,7 @@ import sys
 import time
 from asyncio.subprocess import PIPE, Process
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -18,16 +18,16 @@ import msgspec
 from runnerq.client.client import Client
 from runnerq.client.handle import Handle
 from runnerq.persistence.postgres import PostgresStorage
-from runnerq.persistence.records import RunFilter, Status
+from runnerq.persistence.records import Priority, RunFilter, Status
 from runnerq.workflow.options import Limit
 from tests.faults.ledger import FOLDER_VARIABLE, Ledger
 from tests.limits.checks import Judged, judged, observed
 from tests.limits.flows import KINDS
-from tests.limits.plan import Plan, Planned, Rule
+from tests.limits.plan import QUEUES, Plan, Planned, Rule
 from tests.limits.worker import Working
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 90.0
+PATIENCE = 150.0
 """Seconds after the last start after which a run that has not ended is taken to be starved."""
 COMPLETED = RunFilter(status=Status.COMPLETED)
 OPEN = RunFilter(status=tuple(status for status in Status if not status.ended))
@@ -65,8 +65,11 @@ class Workers:
         assert process.stdout is not None
         assert (await process.stdout.readline()).strip() == b"ready"
 
-    async def kill(self, number: int, after: int) -> None:
-        """SIGKILL, once so much has begun, and this process holds limited places."""
+    async def kill(self, number: int, after: int, more: Callable[[], Awaitable[None]]) -> None:
+        """SIGKILL, once so much has begun, and this process holds limited places.
+
+        ``more`` sees to it that there are runs which hold some: all that there were may have ended meanwhile.
+        """
         process = self._processes[number]
         async with asyncio.timeout(PATIENCE):
             while sum(line.words[0] == "in" for line in self._ledger.read("inside")) < after:
@@ -78,6 +81,7 @@ class Workers:
                 if len(held) >= HELD:
                     break
                 process.send_signal(signal.SIGCONT)
+                await more()
                 await asyncio.sleep(0.01)
         # First the log, then the signal: from here on what it has inside is not taken to be inside any longer.
         self._ledger.write("killed", process.pid)
@@ -129,6 +133,7 @@ class Load:
         self._plan = plan
         self._ledger = ledger
         self._began = time.monotonic()
+        self.planned = plan.runs
         self.runs: list[tuple[Handle[str], str]] = []
 
     async def set(self, scope: str, rule: Rule) -> None:
@@ -168,6 +173,16 @@ class Load:
         runs = await client.start_many(KINDS[planned.kind], args)
         self.runs += [(run, planned.key) for run in runs]
 
+    async def hold_some(self) -> None:
+        """Start runs that hold limited places for a moment, unless some are open."""
+        if not await self._client.count(OPEN, cap=1):
+            await self._start_some(Planned(0.0, "hold", QUEUES[1], "crowd", "", Priority.NORMAL, 0.0, (0.05,) * 40))
+
+    async def use_up_a_rate(self) -> None:
+        """Start some more than may be let in at once."""
+        await self.set("rated", Rule(rate=(2, 0.5)))
+        await self._start_some(Planned(0.0, "hold", QUEUES[0], "rated", "", Priority.HIGH, 0.0, (0.0,) * 5))
+
     async def _at(self, seconds: float) -> None:
         await asyncio.sleep(max(0.0, self._began + seconds - time.monotonic()))
 
@@ -185,31 +200,35 @@ async def play(dsn: str, plan: Plan, folder: Path, *, kills: int = 1, replaced: 
             await load.set(scope, rule)
         async with asyncio.TaskGroup() as group:
             group.create_task(load.play())
-            group.create_task(_kill(workers, plan.runs, kills, replaced=replaced))
-        answers = await _answers(client, load)
-        wrong = [run.id for (run, key), answer in zip(load.runs, answers, strict=True) if answer != key]
-        assert wrong == []
+            group.create_task(_kill(workers, load, kills, replaced=replaced))
+        await _all_end_well(client, load)
+        while not judged(observed(ledger)).rates_used_up:
+            # Its claims came one after the other too slowly to tell, as where the machine stood still.
+            await load.use_up_a_rate()
+            await _all_end_well(client, load)
         assert await client.count() == await client.count(COMPLETED)
         assert {(each.running, each.waiting) for each in await client.limits.list()} == {(0, 0)}
     found = judged(observed(ledger))
     return Played(found, len(load.runs), tuple(workers.held), time.monotonic() - began)
 
 
-async def _answers(client: Client, load: Load) -> list[str]:
-    """The results of all runs; an AssertionError that names those that starve."""
+async def _all_end_well(client: Client, load: Load) -> None:
+    """Each of the runs with the result that it must have; an AssertionError names those that starve."""
     try:
         async with asyncio.timeout(PATIENCE):
-            return await asyncio.gather(*(run.result() for run, _ in load.runs))
+            answers = await asyncio.gather(*(run.result() for run, _ in load.runs))
     except TimeoutError:
         left = (await client.list(OPEN, limit=1000)).items
         shown = Counter((each.workflow, each.status.value, each.limit, each.waiting_for) for each in left)
         lines = [f"{count} x {what}" for what, count in shown.most_common(20)]
         raise AssertionError("\n".join(["starved:", *lines, *map(str, await client.limits.list())])) from None
+    wrong = [run.id for (run, key), answer in zip(load.runs, answers, strict=True) if answer != key]
+    assert wrong == []
 
 
-async def _kill(workers: Workers, runs: int, kills: int, *, replaced: bool) -> None:
+async def _kill(workers: Workers, load: Load, kills: int, *, replaced: bool) -> None:
     """The last one when about two thirds of the runs have begun."""
     for nth in range(1, kills + 1):
-        await workers.kill(1, runs * 2 * nth // (3 * kills))
+        await workers.kill(1, load.planned * 2 * nth // (3 * kills), load.hold_some)
         if replaced:
             await workers.start(1)

@@ -100,7 +100,7 @@ RUNTIME_FAULTS = (
         "the-same-thousand",
         "limits: each look for free places begins where the one before began",
         "upkeep.py",
-        ("        self._after = relieved.next\n", ""),
+        ("        after = relieved.next\n", ""),
         by=("runtime/test_maintenance.py::test_each_look_for_free_places_goes_on_where_the_last_one_ended",),
     ),
     _fault(

@@ -9,6 +9,7 @@ Rules
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -18,6 +19,8 @@ from runnerq.client.handle import Handle
 from runnerq.ids import new_run_id
 from runnerq.persistence.protocol import Heart, Storage
 from runnerq.persistence.records import Ask, Claim, ClaimRequest, Details, Inbox, Load, Pulse, Status, Turn, Verdict
+from runnerq.runtime.heart import HeartThread
+from runnerq.runtime.surroundings import Surroundings
 from runnerq.runtime.worker import Worker
 from runnerq.workflow.declare import WorkflowDeclaration, declaration_of
 
@@ -165,6 +168,28 @@ class _TappedHeart:
 
     async def close(self) -> None:
         await self._heart.close()
+
+
+class HeartClock:
+    """The clock of the hearts of workers that get these surroundings.
+
+    A test puts it on, so that a lease runs out when the test says so, and not because a machine stood still.
+    """
+
+    def __init__(self) -> None:
+        self.ahead = 0.0
+
+    def surroundings(self) -> Surroundings:
+        return _Jumping(self)
+
+
+class _Jumping(Surroundings):
+    def __init__(self, clock: HeartClock) -> None:
+        super().__init__()
+        self._clock = clock
+
+    def heart(self, make: Callable[[], Heart], **options: Any) -> HeartThread:
+        return HeartThread(make, clock=lambda: time.monotonic() + self._clock.ahead, **options)
 
 
 class Gate:

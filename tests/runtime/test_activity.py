@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from runnerq.client.client import Client
-from runnerq.errors import KeyTaken, NonRetryableError, PayloadTooLarge, RetryableError, RunFailed
+from runnerq.errors import (
+    DecodingError,
+    EncodingError,
+    KeyTaken,
+    NonRetryableError,
+    PayloadTooLarge,
+    RetryableError,
+    RunFailed,
+)
 from runnerq.persistence.memory import MemoryStorage
 from runnerq.persistence.records import RunFilter, Status
 from runnerq.retry import RetryPolicy
@@ -149,6 +158,59 @@ async def test_a_result_that_cannot_be_stored_fails_it_without_another_attempt(p
         why = await failed(await client.start(odd))
     assert (why.status, why.error.type, attempts) == ("failed", "EncodingError", [1])
     assert "socket" in why.error.message
+
+
+class Mute(Exception):
+    """Even its text cannot be had."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+@dataclass
+class Odd:
+    """Its own code fails when it is read, or when it is stored."""
+
+    how: str
+
+    def __post_init__(self) -> None:
+        if self.how == "exits when read":
+            raise SystemExit(3)
+        if self.how == "mute when read":
+            raise Mute
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == "how" and (how := object.__getattribute__(self, name)).endswith("when stored"):
+            raise SystemExit(3) if how.startswith("exits") else Mute
+        return object.__getattribute__(self, name)
+
+    @classmethod
+    def that(cls, how: str) -> Odd:
+        odd = cls("is fine")
+        odd.how = how
+        return odd
+
+
+@pytest.mark.parametrize("how", ["exits when read", "mute when read", "exits when stored", "mute when stored"])
+async def test_a_result_whose_own_code_fails_stops_neither_the_worker_nor_others(
+    stage_in_memory: Stage, how: str
+) -> None:
+    @activity(retry=1)
+    async def odd() -> Odd:
+        return Odd.that(how)
+
+    @workflow
+    def asks(ctx: Context) -> Flow[str]:
+        try:
+            yield ctx.step(odd)
+        except (DecodingError, EncodingError) as error:
+            return type(error).__name__
+        return "it could be had"
+
+    error = "DecodingError" if how.endswith("read") else "EncodingError"
+    async with stage_in_memory.serving(odd, asks) as client:
+        assert (await failed(await client.start(odd))).error.type == error
+        assert await (await client.start(asks)).result(timeout=SOON) == error
 
 
 async def test_a_worker_keeps_the_payload_limit_of_its_client() -> None:

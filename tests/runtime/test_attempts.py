@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import inspect
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable
@@ -34,7 +35,7 @@ class Trial:
         self._told = asyncio.Event()
 
     def start(self, fn: Callable[..., Any], *args: Any, timeout: float | None = None, **kwargs: Any) -> Running:
-        is_async = asyncio.iscoroutinefunction(fn)
+        is_async = inspect.iscoroutinefunction(fn)
         now = Current(run_id="r", workflow="w", name=fn.__name__, entry="1", is_async=is_async)
         return self.begin(Call(fn, args, kwargs, is_async, timeout, now), self._tell)
 
@@ -151,7 +152,7 @@ async def test_a_keyboard_interrupt_stops_the_worker_and_is_nobodys_result() -> 
         raise KeyboardInterrupt
 
     async with trying() as trial:
-        trial.attempts.heard = heard = Heard()
+        trial.attempts.listener = heard = Heard()
         trial.start(interrupted)
         await settle()
         assert heard.told == ["began", "Raised(error=KeyboardInterrupt())"]
@@ -484,7 +485,7 @@ async def test_a_keyboard_interrupt_in_a_thread_stops_the_worker() -> None:
         raise KeyboardInterrupt
 
     async with trying() as trial:
-        trial.attempts.heard = heard = Heard()
+        trial.attempts.listener = heard = Heard()
         trial.start(interrupted)
         await until(lambda: bool(trial.failures))
         assert heard.told == ["began", "Raised(error=KeyboardInterrupt())"]

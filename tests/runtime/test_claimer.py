@@ -12,7 +12,7 @@ import pytest
 
 from runnerq.errors import SchemaError, StorageUnavailable
 from runnerq.persistence.records import Claim, Claimed, ClaimRequest, Wake
-from runnerq.runtime.claimer import DUE_BATCH, LARGEST_CLAIM, Claimer
+from runnerq.runtime.claimer import DUE_BATCH, LARGEST_CLAIM, PATIENCE, Claimer
 from runnerq.runtime.reading import SLACK
 from tests.runtime.virtual_time import in_virtual_time, settle
 
@@ -246,6 +246,27 @@ async def test_a_wake_while_a_claim_is_out_leads_to_another_claim() -> None:
 
 
 @in_virtual_time
+async def test_told_to_look_while_a_claim_is_out_it_claims_again_at_once() -> None:
+    async with a_shop() as shop:
+        first = await shop.counter.next()
+        shop.claimer.look()
+        await settle()
+        assert shop.counter.waiting == 0
+        first.answer()
+        assert (await shop.counter.next()).sent_at == 0.0
+
+
+@in_virtual_time
+async def test_told_to_look_it_does_so_however_few_slots_are_free() -> None:
+    async with a_shop(slots=40) as shop:
+        shop.free = 3
+        await shop.rest()
+        at = now()
+        shop.claimer.look()
+        assert (await shop.counter.next()).sent_at == pytest.approx(at + PATIENCE)
+
+
+@in_virtual_time
 async def test_without_news_it_polls_ever_less_often_up_to_the_poll_interval() -> None:
     async with a_shop(poll_interval=5) as shop:
         sent = []
@@ -389,6 +410,21 @@ async def test_a_claim_without_an_answer_is_made_again_under_another_token() -> 
             out.crash(StorageUnavailable("no answer"))
         assert len(tokens) == 4
         assert 0.03 < sent[1] - sent[0] < sent[2] - sent[1] < sent[3] - sent[2]
+
+
+@in_virtual_time
+async def test_claims_without_an_answer_become_small_and_grow_again_with_those_that_have_one() -> None:
+    async with a_shop(slots=40) as shop:
+        limits = []
+        for _ in range(4):
+            out = await shop.counter.next()
+            limits.append(out.limit)
+            out.crash(StorageUnavailable("what all of them have on record takes too long to read"))
+        for _ in range(4):
+            out = await shop.counter.next()
+            limits.append(out.limit)
+            out.answer(runs=out.limit)
+        assert limits == [40, 10, 2, 1, 1, 2, 4, 8]
 
 
 @in_virtual_time

@@ -465,7 +465,10 @@ async def test_a_run_whose_input_cannot_be_read_here_is_left_to_a_worker_that_ca
     await memory.storage.register(a_ghost(memory), Registry([order], []).definitions("x"))
     apart = Apart(memory.storage, Writer(memory.storage, 1, pytest.fail), Codec())
     await apart.end_crash_loops(
-        [Reaped(run_id=sealed.id, crashes=5, token=7), Reaped(run_id=plain.id, crashes=5, token=8)]
+        [
+            Reaped(run_id=sealed.id, name="order", crashes=5, token=7),
+            Reaped(run_id=plain.id, name="order", crashes=5, token=8),
+        ]
     )
     assert list(apart.tokens) == [8]
 
@@ -483,7 +486,7 @@ async def test_of_runs_that_crash_again_and_again_none_is_ended_where_one_cannot
     half = Half(memory.storage)
     runs = [await memory.client.start(hooked(Told().alert), "Ada") for _ in range(2)]
     apart = Apart(half, Writer(half, 1, pytest.fail), Codec())
-    reaped = [Reaped(run_id=run.id, crashes=5, token=7) for run in runs]
+    reaped = [Reaped(run_id=run.id, name="order", crashes=5, token=7) for run in runs]
     with pytest.raises(StorageUnavailable):
         await apart.end_crash_loops(reaped)
     assert list(apart.tokens) == []

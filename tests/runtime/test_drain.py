@@ -10,7 +10,7 @@ from runnerq.persistence.records import Back, Status
 from runnerq.workflow.commands import Flow
 from runnerq.workflow.context import Context
 from runnerq.workflow.declare import activity, workflow
-from tests.runtime.stage import SOON, Gate, Stage, Tapped, soon
+from tests.runtime.stage import SOON, Gate, HeartClock, Stage, Tapped, soon
 from tests.runtime.test_leases import haunt
 
 
@@ -92,7 +92,8 @@ async def test_a_worker_that_is_fenced_while_it_drains_cancels_what_it_runs_and_
         yield from ctx.step(work)
 
     tapped = Tapped(memory.storage)
-    worker = memory.on(tapped).worker(order, lease=0.4, beat=0.05, shutdown_grace=3600)
+    hearts = HeartClock()
+    worker = memory.on(tapped).worker(order, beat=0.05, shutdown_grace=3600, surroundings=hearts.surroundings)
     running = asyncio.create_task(worker.run())
     await memory.client.start(order)
     await gate.somebody()
@@ -103,6 +104,7 @@ async def test_a_worker_that_is_fenced_while_it_drains_cancels_what_it_runs_and_
         raise StorageUnavailable("no answer")
 
     tapped.beaten = no_answer
+    hearts.ahead = 3600
     async with asyncio.timeout(SOON):
         await asyncio.gather(stopping, running)
     assert heard == ["cancelled"]

@@ -68,7 +68,9 @@ def publishes(ctx: Context, first: bool = True) -> Flow[None]:
 
 @workflow(timeout=0.3)
 def never_ends(ctx: Context) -> Flow[None]:
-    yield from ctx.sleep(0.05)
+    # The first one has ended before its time can be over, however long that takes.
+    if ctx.info.generation > 1:
+        yield from ctx.sleep(0.05)
     ctx.continue_as_new()
 
 

@@ -278,6 +278,19 @@ async def test_children_inherit_priority_and_take_the_options_of_their_call(stag
     assert special.status is Status.SCHEDULED
 
 
+async def test_a_childs_metadata_is_what_is_declared_with_what_its_call_gives_on_top(stage_in_memory: Stage) -> None:
+    @workflow(metadata={"team": "shop", "tier": "one"})
+    def part(ctx: Context) -> Flow[dict[str, str]]:
+        yield ctx.sleep(0)
+        return dict(ctx.info.metadata)
+
+    @workflow
+    def order(ctx: Context) -> Flow[dict[str, str]]:
+        return (yield from ctx.options(metadata={"tier": "two", "by": "me"}).child(part))
+
+    assert await stage_in_memory.answer(order, serving=[part]) == {"team": "shop", "tier": "two", "by": "me"}
+
+
 # --- send -------------------------------------------------------------------------------------------------------------
 
 

@@ -380,8 +380,7 @@ async def test_a_timeout_counts_from_the_start_and_not_from_a_delay_before_it(st
         return (yield from ctx.signal(WORDS))
 
     async with stage.serving(order) as client:
-        run = await client.options(delay=0.3, timeout=0.25).start(order)
-        await run.send(WORDS, "in time")
+        run = await client.options(delay=0.3, timeout=0.25, signals=[(WORDS, "in time")]).start(order)
         assert await run.result(timeout=SOON) == "in time"
 
 

@@ -183,7 +183,8 @@ async def test_options_that_no_child_could_have_are_thrown_at_the_users_line(sta
     def order(ctx: Context) -> Flow[list[str]]:
         heard = []
         bad: tuple[dict[str, Any], ...] = (
-            {"queue": ""}, {"priority": 9}, {"at": datetime(2030, 1, 1)}, {"at": ctx.now(), "delay": 1},  # noqa: DTZ001 - bad
+            {"queue": ""}, {"priority": 9}, {"priority": True},
+            {"at": datetime(2030, 1, 1)}, {"at": ctx.now(), "delay": 1},  # noqa: DTZ001 - bad
         )  # fmt: skip
         for options in bad:
             try:
@@ -193,4 +194,4 @@ async def test_options_that_no_child_could_have_are_thrown_at_the_users_line(sta
         yield ctx.step(charge, 1)
         return heard
 
-    assert await stage_in_memory.answer(order) == ["queue", "priority", "at", "delay"]
+    assert await stage_in_memory.answer(order) == ["queue", "priority", "priority", "at", "delay"]

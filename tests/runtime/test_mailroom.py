@@ -146,6 +146,23 @@ async def test_a_read_without_an_answer_is_made_again() -> None:
 
 
 @in_virtual_time
+async def test_a_mailbox_that_cannot_be_read_in_time_keeps_no_other_waiting() -> None:
+    async with an_office() as office:
+        office.ask("huge", *"abcdefg")
+        reads = []
+        for _ in range(6):
+            read = await office.desk.next()
+            reads.append("".join(read.runs))
+            if "huge" in read.runs:
+                read.crash(StorageUnavailable("no answer"))
+            else:
+                read.answer()
+        await settle()
+        assert reads == ["hugeabcdefg", "hugea", "b", "cd", "efghuge", "a"]
+        office.mailroom.abandon()
+
+
+@in_virtual_time
 async def test_of_a_refused_read_only_the_guilty_run_goes_without_its_mail(caplog: pytest.LogCaptureFixture) -> None:
     async with an_office() as office:
         office.ask("bad", "a")

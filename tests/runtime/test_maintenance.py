@@ -13,10 +13,10 @@ import pytest
 
 from runnerq.errors import ConfigurationError, StorageUnavailable
 from runnerq.persistence.records import Definition, Reaped, Relieved, Retained
-from runnerq.runtime.maintenance import GOOD_BEATS, Reaper
+from runnerq.runtime.maintenance import GOOD_BEATS, Reaper, every
 from runnerq.runtime.retention import Retention
 from runnerq.runtime.timers import Timers
-from runnerq.runtime.upkeep import Adopter, DueWaker, Purger, Reliever, Retainer, Sweeper, Unblocker
+from runnerq.runtime.upkeep import Look, adopt, purge, relieve, retain, sweep, unblock, wake_due
 from tests.runtime.virtual_time import in_virtual_time
 
 
@@ -70,9 +70,9 @@ class Yard:
     async def reap(self, worker_id: int, token: int, limit: int) -> list[Reaped]:
         await asyncio.sleep(0)
         done = self._do(limit, worker_id, token)
-        capped = [Reaped(run_id=each.run_id, crashes=5, token=token) for each in self.crash_loops]
+        capped = [Reaped(run_id=each.run_id, name="order", crashes=5, token=token) for each in self.crash_loops]
         self.crash_loops = []
-        return [Reaped(run_id=f"r{number}", crashes=1) for number in range(done)] + capped
+        return [Reaped(run_id=f"r{number}", name="order", crashes=1) for number in range(done)] + capped
 
 
 @asynccontextmanager
@@ -85,6 +85,10 @@ async def turning(loop: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
 
 def _loop() -> Timers:
     return asyncio.get_running_loop()
+
+
+def looking(look: Look, interval: float = 1.0) -> Coroutine[Any, Any, None]:
+    return every(interval, "looking", look, _loop())
 
 
 def a_reaper(yard: Yard, beats: list[int], ended: list[Reaped], failures: list[BaseException]) -> Reaper:
@@ -106,17 +110,17 @@ def a_reaper(yard: Yard, beats: list[int], ended: list[Reaped], failures: list[B
 @in_virtual_time
 async def test_each_loop_looks_at_its_interval_with_jitter() -> None:
     for make in (
-        lambda yard: DueWaker(yard, timers=_loop(), interval=1.0),
-        lambda yard: Sweeper(yard, interval=1.0, timers=_loop()),
-        lambda yard: Unblocker(yard, build="b", served=["w@1"], interval=1.0, timers=_loop()),
-        lambda yard: Adopter(yard, definitions=[], interval=1.0, timers=_loop()),
-        lambda yard: Reliever(yard, timers=_loop(), interval=1.0),
-        lambda yard: Purger(yard, interval=1.0, timers=_loop(), batch=100),
-        lambda yard: Retainer(yard, retention=Retention(completed=9, interval=1), timers=_loop()),
-        lambda yard: a_reaper(yard, [GOOD_BEATS], [], []),
+        lambda yard: looking(wake_due(yard)),
+        lambda yard: looking(sweep(yard)),
+        lambda yard: looking(unblock(yard, "b", ["w@1"])),
+        lambda yard: looking(adopt(yard, [])),
+        lambda yard: looking(relieve(yard)),
+        lambda yard: looking(purge(yard, 100)),
+        lambda yard: looking(retain(yard, Retention(completed=9, interval=1))),
+        lambda yard: a_reaper(yard, [GOOD_BEATS], [], []).run(),
     ):
         yard = Yard()
-        async with turning(make(yard).run()):
+        async with turning(make(yard)):
             await asyncio.sleep(30)
         gaps = [later - earlier for earlier, later in pairwise(yard.looks)]
         assert 24 <= len(yard.looks) <= 38
@@ -127,27 +131,26 @@ async def test_each_loop_looks_at_its_interval_with_jitter() -> None:
 @in_virtual_time
 async def test_a_full_batch_is_followed_by_another_look_at_once() -> None:
     for make in (
-        lambda yard: DueWaker(yard, timers=_loop(), interval=100, batch=10),
-        lambda yard: Unblocker(yard, build="b", served=["w@1"], interval=100, timers=_loop(), batch=10),
-        lambda yard: Adopter(yard, definitions=[], interval=100, timers=_loop(), batch=10),
-        lambda yard: Retainer(yard, retention=Retention(failed=9), timers=_loop(), batch=10),
-        lambda yard: a_reaper(yard, [GOOD_BEATS], [], []),
+        lambda yard: looking(wake_due(yard, batch=10), 100),
+        lambda yard: looking(unblock(yard, "b", ["w@1"], batch=10), 100),
+        lambda yard: looking(adopt(yard, [], batch=10), 100),
+        lambda yard: looking(retain(yard, Retention(failed=9), batch=10), 100),
+        lambda yard: a_reaper(yard, [GOOD_BEATS], [], []).run(),
     ):
         yard = Yard(work=25)
-        async with turning(make(yard).run()):
+        async with turning(make(yard)):
             await asyncio.sleep(0.5)
         assert len(yard.looks) == 3
         assert yard.work == 0
 
 
 @in_virtual_time
-async def test_the_sweep_is_one_look_an_interval_whatever_it_finds() -> None:
+async def test_the_sweep_is_one_look_an_interval_whatever_it_finds(caplog: pytest.LogCaptureFixture) -> None:
     yard = Yard(work=5000)
-    sweeper = Sweeper(yard, interval=5, timers=_loop())
-    async with turning(sweeper.run()):
+    async with turning(looking(sweep(yard), 5)):
         await asyncio.sleep(3)
     assert yard.calls == [(1000,)]
-    assert sweeper.mended == 1000
+    assert "the sweep mended 1000 runs" in caplog.text
 
 
 @pytest.mark.parametrize("error", [StorageUnavailable("no answer"), TypeError("a bug")])
@@ -155,7 +158,7 @@ async def test_the_sweep_is_one_look_an_interval_whatever_it_finds() -> None:
 async def test_an_error_is_logged_and_the_loop_goes_on(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
     yard = Yard(work=1)
     yard.error = error
-    async with turning(DueWaker(yard, timers=_loop(), interval=1.0).run()):
+    async with turning(looking(wake_due(yard))):
         await asyncio.sleep(3)
         assert str(error) in caplog.text
         yard.error = None
@@ -166,7 +169,7 @@ async def test_an_error_is_logged_and_the_loop_goes_on(error: Exception, caplog:
 @in_virtual_time
 async def test_it_takes_up_blocked_runs_of_what_it_serves_for_its_build() -> None:
     yard = Yard()
-    async with turning(Unblocker(yard, build="b2", served=["w@1", "a"], interval=5, timers=_loop()).run()):
+    async with turning(looking(unblock(yard, "b2", ["w@1", "a"]), 5)):
         await asyncio.sleep(1)
     assert yard.calls == [("b2", ("w@1", "a"), 100)]
 
@@ -206,7 +209,7 @@ async def test_every_reaping_has_a_token_of_its_own_that_is_known_while_it_is_ou
 async def test_runs_that_crash_again_and_again_are_handed_over_while_their_token_is_still_known() -> None:
     known: list[bool] = []
     yard = Yard(work=2)
-    yard.crash_loops = [Reaped(run_id="c", crashes=5)]
+    yard.crash_loops = [Reaped(run_id="c", name="order", crashes=5)]
 
     async def end(capped: Sequence[Reaped]) -> None:
         known.extend(run.run_id == "c" and run.token == reaper.under_way for run in capped)
@@ -221,7 +224,7 @@ async def test_runs_that_crash_again_and_again_are_handed_over_while_their_token
 @in_virtual_time
 async def test_a_reaper_whose_callback_raises_says_so_and_goes_on() -> None:
     yard, failures = Yard(), []
-    yard.crash_loops = [Reaped(run_id="c", crashes=5)]
+    yard.crash_loops = [Reaped(run_id="c", name="order", crashes=5)]
 
     async def broken(_: Sequence[Reaped]) -> None:
         raise ValueError("a bug")
@@ -238,7 +241,7 @@ async def test_a_reaper_whose_callback_raises_says_so_and_goes_on() -> None:
 async def test_each_look_for_free_places_goes_on_where_the_last_one_ended() -> None:
     yard = Yard()
     yard.places = ["a", "b"]
-    async with turning(Reliever(yard, timers=_loop(), interval=1.0, batch=10).run()):
+    async with turning(looking(relieve(yard, batch=10))):
         await asyncio.sleep(3.9)
     assert [after for after, _ in yard.calls[:4]] == [None, "a", "b", None]
 
@@ -247,7 +250,7 @@ async def test_each_look_for_free_places_goes_on_where_the_last_one_ended() -> N
 async def test_one_that_has_let_somebody_in_goes_on_at_once() -> None:
     yard = Yard(work=15)
     yard.places = ["a", "b", "c"]
-    async with turning(Reliever(yard, timers=_loop(), interval=100, batch=10).run()):
+    async with turning(looking(relieve(yard, batch=10), 100)):
         await asyncio.sleep(1)
     assert [after for after, _ in yard.calls] == [None, "a", "b"]
 
@@ -256,7 +259,7 @@ async def test_one_that_has_let_somebody_in_goes_on_at_once() -> None:
 async def test_what_is_marked_is_deleted_until_nothing_is_left() -> None:
     """Not until a batch is short: a batch ends at what somebody holds."""
     yard = Yard(work=25)
-    async with turning(Purger(yard, interval=100, timers=_loop(), batch=10).run()):
+    async with turning(looking(purge(yard, 10), 100)):
         await asyncio.sleep(0.5)
     assert len(yard.looks) == 4
 
@@ -266,7 +269,7 @@ async def test_a_retention_goes_once_round_all_runs_an_interval(caplog: pytest.L
     caplog.set_level("INFO", logger="runnerq")
     yard = Yard(work=2500)
     kept = Retention(completed=60, failed=timedelta(days=1), interval=600)
-    async with turning(Retainer(yard, retention=kept, timers=_loop()).run()):
+    async with turning(looking(retain(yard, kept), kept.interval)):
         await asyncio.sleep(1)
         assert yard.calls == [(60.0, 86400.0, 1000)] * 3
         assert yard.marked == 0, "what it marks is deleted before it looks on"
@@ -281,7 +284,7 @@ async def test_a_retention_goes_once_round_all_runs_an_interval(caplog: pytest.L
 async def test_what_a_worker_registers_is_what_it_adopts_runs_for() -> None:
     yard = Yard()
     definition = Definition(kind="workflow", name="order", version=2, queue="q", build="b")
-    async with turning(Adopter(yard, definitions=[definition], interval=5, timers=_loop()).run()):
+    async with turning(looking(adopt(yard, [definition]), 5)):
         await asyncio.sleep(1)
     assert yard.calls == [(("order",), 100)]
 

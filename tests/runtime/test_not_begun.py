@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
-import time
 from typing import Any
 
 import pytest
@@ -12,17 +12,15 @@ import pytest
 from runnerq.persistence.records import Status
 from runnerq.runtime.attempts import Attempts
 from runnerq.runtime.current import Current
-from runnerq.runtime.heart import HeartThread
 from runnerq.runtime.results import Call, NotBegun, Result, Returned
-from runnerq.runtime.surroundings import Surroundings
 from runnerq.runtime.threads import Threads
 from runnerq.workflow.declare import activity
-from tests.runtime.stage import SOON, Stage, Tapped
+from tests.runtime.stage import SOON, HeartClock, Stage, Tapped
 from tests.runtime.virtual_time import in_virtual_time, settle
 
 
 def call(fn: Any, *args: Any, timeout: float | None = None) -> Call:
-    is_async = asyncio.iscoroutinefunction(fn)
+    is_async = inspect.iscoroutinefunction(fn)
     now = Current(run_id="r", workflow="w", name=fn.__name__, entry="1", is_async=is_async)
     return Call(fn, args, {}, is_async, timeout, now)
 
@@ -121,16 +119,12 @@ async def test_a_function_is_not_called_in_a_thread_where_it_may_not_begin_any_m
 
 async def test_a_thread_in_which_a_lease_is_found_gone_fences_its_worker_and_burns_no_attempt(memory: Stage) -> None:
     """The event loop is in debug mode, where it refuses to be told anything from another thread but in one way."""
-    later = [0.0]
-
-    class Jumping(Surroundings):
-        def heart(self, make: Any, **options: Any) -> HeartThread:
-            return HeartThread(make, clock=lambda: time.monotonic() + later[0], **options)
+    hearts = HeartClock()
 
     @activity(retry=1)
     def first() -> None:
         # The process stands still, long enough for another worker to have taken everything.
-        later[0] = 3600
+        hearts.ahead = 3600
 
     @activity(retry=1)
     def second() -> str:
@@ -140,7 +134,7 @@ async def test_a_thread_in_which_a_lease_is_found_gone_fences_its_worker_and_bur
     stage = memory.on(tapped)
     asyncio.get_running_loop().set_debug(True)
     runs = [await stage.client.start(each) for each in (first, second)]
-    async with stage.worker(first, second, max_threads=1, beat=60, surroundings=Jumping) as worker:
+    async with stage.worker(first, second, max_threads=1, beat=60, surroundings=hearts.surroundings) as worker:
         before = worker.worker_id
         assert await stage.client.handle(runs[1].id).result(timeout=SOON) == "done"
         assert worker.worker_id != before

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from runnerq.errors import RunFailed, StorageUnavailable
+from runnerq.persistence.records import Turn, Verdict
 from runnerq.runtime.current import current
 from runnerq.workflow.commands import Flow
 from runnerq.workflow.context import Context
@@ -16,7 +18,7 @@ from tests.faults.proxy import Proxy
 from tests.persistence.postgres.test_connection_faults import LosesEnd
 from tests.postgres import open_folder
 from tests.runtime.bank import Bank, Seams, backend_of, bank, commit_waits, once, opened, pay, postgres
-from tests.runtime.stage import SOON, Gate, Stage
+from tests.runtime.stage import SOON, Gate, Stage, Tapped
 from tests.runtime.test_transactions import entry
 
 __all__ = ["bank", "opened", "postgres"]
@@ -158,7 +160,7 @@ async def test_a_commit_whose_answer_is_lost(postgres: Stage, bank: Bank) -> Non
 
     with open_folder() as folder:
         proxy = Proxy(folder, bank.dsn)
-        rule = LosesEnd("seal_transaction")
+        rule = LosesEnd("enter_answer")
         async with Stage(PostgresStorage((await proxy.door("d")).dsn)).base as base:
             stage = postgres.on(base.storage)
             proxy.set(rule)
@@ -278,10 +280,17 @@ async def test_a_run_whose_row_somebody_holds_waits_for_it(
 async def test_a_function_that_holds_its_own_runs_row_is_run_alone(
     postgres: Stage, bank: Bank, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runnerq.runtime.seals.CROSSED", 0.2)
+    monkeypatch.setattr("runnerq.runtime.next_place.CROSSED", 0.2)
     gate = Gate()
-    stepped = asyncio.Event()
+    in_the_way = asyncio.Event()
     calls = 0
+
+    async def hear(turns: Sequence[Turn], verdicts: list[Verdict]) -> None:
+        if Verdict.BUSY in verdicts:
+            in_the_way.set()
+
+    tapped = Tapped(postgres.storage)
+    tapped.after = hear
 
     async def hold(connection: Any) -> str:
         nonlocal calls
@@ -290,19 +299,18 @@ async def test_a_function_that_holds_its_own_runs_row_is_run_alone(
         # As a child that is started in the transaction does.
         await connection.execute("select from runnerq.live where run_id = $1 for key share", current().run_id)
         gate.come.set()
-        await stepped.wait()
+        await in_the_way.wait()
         return f"call {calls}"
 
     async def step() -> str:
         await gate.somebody()
-        asyncio.get_running_loop().call_later(0.05, stepped.set)
         return "stepped"
 
     @workflow
     def buy(ctx: Context) -> Flow[list[str]]:
         return list((yield from ctx.all(ctx.transaction(hold), ctx.step(step))))
 
-    async with postgres.serving(buy) as client:
+    async with postgres.on(tapped).serving(buy) as client:
         run = await client.start(buy)
         assert await run.result(timeout=SOON) == ["call 2", "stepped"]
     assert await bank.paid(run) == ["call 2"]
@@ -336,12 +344,14 @@ async def test_under_kills_and_conflicts_at_random_all_is_paid_once(postgres: St
         yield from ctx.all(branch(ctx, 0), branch(ctx, 1))
 
     async def kill() -> None:
-        async with asyncio.timeout(2 * SOON):
-            while True:
-                await asyncio.sleep(0.02)
-                for key, backend in list(backends.items())[:1]:
-                    del backends[key]
-                    await bank.connection.fetchval("select pg_terminate_backend($1)", backend)
+        # So many and no more: where each takes longer than it is from one to the next, none would come to its end.
+        kills = 0
+        while kills < 20:
+            await asyncio.sleep(0.02)
+            for key, backend in list(backends.items())[:1]:
+                del backends[key]
+                kills += 1
+                await bank.connection.fetchval("select pg_terminate_backend($1)", backend)
 
     async with postgres.serving(buy) as client:
         runs = [await client.start(buy) for _ in range(4)]

@@ -129,6 +129,18 @@ async def test_a_role_in_which_its_entry_cannot_be_written_is_told(postgres: Sta
     assert await postgres.answer(buy) is None
 
 
+async def test_a_transaction_that_was_made_read_only_is_told_so(postgres: Stage, bank: Bank) -> None:
+    async def look(connection: Any) -> None:
+        await connection.execute("set transaction read only")
+
+    @workflow
+    def buy(ctx: Context) -> Flow[None]:
+        yield from ctx.options(retry=1).transaction(look)
+
+    with pytest.raises(RunFailed, match="the function has made it read-only"):
+        await postgres.answer(buy)
+
+
 @pytest.mark.parametrize("state", ["UE001", "42703", "57014", "55P03", "53100"])
 async def test_an_error_of_a_trigger_at_the_commit_is_a_failure_of_the_function_whatever_its_code(
     postgres: Stage, bank: Bank, state: str

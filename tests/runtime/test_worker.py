@@ -355,15 +355,18 @@ async def test_parked_runs_survive_a_stop(plain_stage: Stage) -> None:
 
 async def test_a_timer_that_came_due_while_no_worker_was_up_fires_when_one_starts(plain_stage: Stage) -> None:
     @workflow
-    def order(ctx: Context) -> Flow[str]:
-        yield ctx.sleep(1)
+    def order(ctx: Context, seconds: float) -> Flow[str]:
+        yield ctx.sleep(seconds)
         return "rested"
 
-    async with plain_stage.worker(order):
-        run = await plain_stage.client.start(order)
-        await run.reached(Status.WAITING, timeout=SOON)
+    due, seconds = None, 1.0
+    while due is None:
+        async with plain_stage.worker(order):
+            run = await plain_stage.client.start(order, seconds)
+            await run.reached(Status.WAITING, Status.COMPLETED, timeout=SOON)
+        # None where the machine stood still until it was over.
         due = (await run.info()).due_at
-    assert due is not None
+        seconds *= 3
     async with asyncio.timeout(SOON):
         while await plain_stage.storage.now() <= due:
             await asyncio.sleep(0.01)

@@ -376,6 +376,10 @@ class OtherOrder:
         (type[int], "type"),
         (Iterable[int], "Iterable"),
         (Exception, "Exception"),
+        (dict[bool, int], "str, numbers, dates, enums or UUIDs, and no other"),
+        (list[dict[tuple[int, int], int]], "str, numbers, dates, enums or UUIDs, and no other"),
+        (dict[Order | int, int], "str, numbers, dates, enums or UUIDs, and no other"),
+        (dict[int | str, int], "all read as str"),
         (Order | OtherOrder, "more than one dataclass"),
         (Unresolved, "Nowhere"),
         (5, "5"),
@@ -390,7 +394,7 @@ def test_a_type_that_nothing_can_be_read_into_is_refused_at_registration(type_, 
 
 
 @pytest.mark.parametrize(
-    "type_", [Any, None, int, TypeVar("T"), list[int], dict[tuple[int, int], str], Literal["a", 1]]
+    "type_", [Any, None, int, TypeVar("T"), list[int], dict[str | None, int], dict[int | date, int], Literal["a", 1]]
 )
 def test_a_type_that_can_be_read_is_taken(type_):
     check_type(type_, "the result of charge")

@@ -12,8 +12,8 @@ from runnerq.errors import StorageUnavailable
 from runnerq.persistence.memory import MemoryStorage
 from runnerq.persistence.records import QueueRecord
 from runnerq.runtime.gauging import INTERVAL, SHARE, Gauging
-from runnerq.runtime.hearing import Hearing
 from runnerq.runtime.reading import DatabaseTime
+from runnerq.runtime.reporter import Reporter
 from runnerq.telemetry.events import QueuesRead, WorkerRead
 from runnerq.telemetry.listeners import Telemetry
 from tests.telemetry.hearing import SOON, Ear
@@ -69,8 +69,8 @@ async def test_the_longer_the_queues_take_to_be_read_the_more_seldom_that_is(
             parked_in_memory=0, loop_lag_seconds=late,
         )  # fmt: skip
 
-    hearing = Hearing(Telemetry([ear]), 1, DatabaseTime())
-    gauging = asyncio.create_task(Gauging(Queues(timers, seconds), hearing=hearing, read=read, timers=timers).run())
+    reporter = Reporter(Telemetry([ear]), 1, DatabaseTime())
+    gauging = asyncio.create_task(Gauging(Queues(timers, seconds), reporter=reporter, read=read, timers=timers).run())
     await ear.until(WorkerRead, lambda event: len(ear.of(WorkerRead)) > 2)
     gauging.cancel()
     await asyncio.wait({gauging}, timeout=SOON)

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 from runnerq.errors import RunFailed
+from runnerq.retry import RetryPolicy
 from runnerq.telemetry import JsonFormatter, LogListener, RunFields
-from runnerq.telemetry.events import RunEnded, RunReleased
+from runnerq.telemetry.events import Event, QueueReading, QueuesRead, RunEnded, RunParked, RunReleased
 from runnerq.workflow.commands import Flow
 from runnerq.workflow.context import Context
 from runnerq.workflow.declare import activity, workflow
@@ -135,6 +136,62 @@ async def test_a_record_as_json_has_its_run_what_else_it_was_given_and_its_trace
     assert read[-1]["order"] == 7
     assert "LookupError: nowhere" in read[-1]["error"]
     assert "run_id" not in read[-1]
+
+
+@pytest.mark.parametrize(
+    ("event", "fields", "shown"),
+    [
+        (
+            RunParked(run_id="r", name="n", queue="q", channels=("a", "b"), awaited=2, due_in_seconds=None),
+            {"run_id": "r", "name": "n", "queue": "q", "channels": ["a", "b"], "awaited": 2},
+            "run_parked run_id=r name=n queue=q channels=a,b awaited=2",
+        ),
+        (
+            QueuesRead(
+                worker_id=1, capped=False, seconds=0.25,
+                queues_read=(QueueReading(queue="q", ready=1, delayed=0, running=0, waiting=0, blocked=0, workers=1,
+                                          paused=False, ready_age_seconds=2.5),),
+            ),
+            {
+                "worker_id": 1, "capped": False, "seconds": 0.25,
+                "queues_read": [{"queue": "q", "ready": 1, "delayed": 0, "running": 0, "waiting": 0, "blocked": 0,
+                                 "workers": 1, "paused": False, "ready_age_seconds": 2.5}],
+            },
+            "queues_read worker_id=1 queues_read={'queue': 'q', 'ready': 1, ",
+        ),
+    ],
+    ids=["parked", "queues"],
+)  # fmt: skip
+def test_an_event_as_json_has_its_fields_as_json(
+    event: Event, fields: dict[str, object], shown: str, json_lines: Lines
+) -> None:
+    LogListener(levels={type(event): logging.INFO}).hear(event)
+    [line] = [json.loads(each) for each in json_lines.lines]
+    assert line["fields"] == fields
+    assert line["message"].startswith(shown)
+
+
+async def test_what_runnerq_says_of_a_run_has_its_attempt_as_what_the_run_says_itself(lines: Lines) -> None:
+    @activity(retry=RetryPolicy(max_attempts=2, base=0.001))
+    async def fails() -> None:
+        app.info("trying")
+        raise LookupError("nowhere")
+
+    async with heard(fails, bad, listeners=[ear := Ear()]) as client:
+        runs = [await client.start(fails), await client.start(bad)]
+        for run in runs:
+            with pytest.raises(RunFailed):
+                await run.result(timeout=SOON)
+        await ear.until(RunReleased, lambda event: event.left == "dead_letter")
+        await ear.until(RunReleased, lambda event: event.left == "failed")
+    told = [line.partition(":")[0] for line in lines.lines if line.startswith(("runnerq ", "shop"))]
+    assert [each for each in told if runs[0].id in each] == [
+        f"shop fails/-/1 {runs[0].id}",
+        f"runnerq fails/fails/1 {runs[0].id}",
+        f"shop fails/-/2 {runs[0].id}",
+        f"runnerq fails/-/2 {runs[0].id}",
+    ]
+    assert [each for each in told if runs[1].id in each] == [f"runnerq bad/-/1 {runs[1].id}"]
 
 
 def test_a_character_that_is_none_is_written_as_its_escape() -> None:

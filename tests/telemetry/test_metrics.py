@@ -30,6 +30,7 @@ from runnerq.telemetry.events import (
     StartSent,
     StorageFailed,
     WorkerJoined,
+    WorkerLeft,
     WorkerRead,
 )
 from runnerq.telemetry.http import AT_ONCE, Endpoints, address_of, text
@@ -92,6 +93,10 @@ async def test_a_worker_answers_for_its_health_its_readiness_and_its_metrics() -
     assert found["runnerq_runs_started_total", "created", "default", "order"] == 1
     assert found["runnerq_runs_ended_total", "completed", "default", "order"] == 1
     assert found["runnerq_run_seconds_count", "completed", "default", "order"] == 1
+    # Else the first of them would be no increase.
+    assert found["runnerq_runs_ended_total", "dead_letter", "default", "order"] == 0
+    assert found["runnerq_runs_blocked_total", "code", "default", "order"] == 0
+    assert found["runnerq_runs_crashed_total", "order"] == 0
     assert found["runnerq_slots",] == 10
     assert found["runnerq_queue_workers", "default"] == 1
     with pytest.raises(ConnectionRefusedError):
@@ -281,8 +286,8 @@ async def test_metrics_may_go_to_a_place_of_ones_own() -> None:
         await (await client.start(order)).result(timeout=SOON)
         await ear.until(RunReleased, lambda event: event.left == "completed")
         await ear.until(WorkerRead)
+        assert kept.gauges["slots",] == 10
     assert kept.counts["runs_ended", "order", "default", "completed"] == 1
-    assert kept.gauges["slots",] == 10
 
 
 def test_a_queue_that_is_gone_has_nothing_in_it() -> None:
@@ -291,6 +296,34 @@ def test_a_queue_that_is_gone_has_nothing_in_it() -> None:
     measuring.hear(read(reading("a", 3)))
     shown = {key[1]: value for key, value in kept.gauges.items() if key[0] == "queue_ready_age_seconds"}
     assert shown == {"a": 3, "b": 0}
+
+
+def in_hand(worker_id: int, *, slots: int, taken: int, lag: float) -> WorkerRead:
+    return WorkerRead(
+        worker_id=worker_id, slots=slots, slots_taken=taken, attempts_running=taken, attempts_waiting=0, stuck=0,
+        waiting_turns=0, parked_in_memory=0, loop_lag_seconds=lag,
+    )  # fmt: skip
+
+
+def test_the_gauges_of_workers_that_share_metrics_are_of_all_of_them_and_of_none_that_has_left() -> None:
+    measuring = Measuring(kept := Kept())
+
+    def shown(*names: str) -> list[float]:
+        return [kept.gauges[name,] for name in names]
+
+    measuring.hear(in_hand(1, slots=10, taken=3, lag=0.5))
+    measuring.hear(in_hand(2, slots=5, taken=4, lag=0.1))
+    measuring.hear(read(reading("a", 1)))
+    assert shown("slots", "slots_taken", "loop_lag_seconds") == [15, 7, 0.5]
+    measuring.hear(in_hand(1, slots=10, taken=0, lag=0.2))
+    assert shown("slots", "slots_taken", "loop_lag_seconds") == [15, 4, 0.2]
+    measuring.hear(WorkerLeft(worker_id=1, how="stopped"))
+    measuring.hear(WorkerLeft(worker_id=2, how="fenced"))
+    # It goes on under another id, and reads the queues again.
+    assert (shown("slots", "slots_taken"), kept.gauges["queue_workers", "a"]) == ([0, 0], 1)
+    measuring.hear(in_hand(3, slots=5, taken=4, lag=0.1))
+    measuring.hear(WorkerLeft(worker_id=3, how="stopped"))
+    assert (shown("slots", "slots_taken"), kept.gauges["queue_workers", "a"]) == ([0, 0], 0)
 
 
 def test_names_that_somebody_makes_up_share_one_label() -> None:

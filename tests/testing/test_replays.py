@@ -159,6 +159,17 @@ async def test_a_report_says_where_and_shows_what_was_and_what_is_asked() -> Non
     assert lines[3].split()[:4] == ["+", "2", "signal", "'approval'"]
 
 
+async def test_a_report_has_no_digest_of_arguments_by_which_they_could_be_found_out() -> None:
+    [journal, *_] = await _parked()
+    [report] = check_replay([journal], [changes_arguments])
+    assert (report.recorded, report.asked) == ("step 'reserve'", "step 'reserve' with other arguments")
+    assert [line.rstrip() for line in report.message.splitlines()[1:]] == [
+        "  - 1       step 'reserve'",
+        "  + 1       step 'reserve' with other arguments",
+    ]
+    assert journal["generations"][0]["rows"][0]["asked"][0][3] not in report.message
+
+
 async def test_a_run_that_ended_must_end_again() -> None:
     [_, _, done] = await _parked()
     [report] = check_replay([done], [asks_on_at_the_end])

@@ -343,8 +343,9 @@ def test_an_option_that_makes_no_sense_is_refused(options, reason):
         ({"version": True}, "expected a whole number from 1"),
         ({"version": "2"}, "expected a whole number from 1"),
         ({"version": 2**31}, "expected a whole number from 1"),
-        ({"metadata": {"a": 1}}, "expected a mapping of str to str"),
+        ({"metadata": {"a": 1}}, "text by name, and 'a' has 1"),
         ({"metadata": [("a", "b")]}, "expected a mapping of str to str"),
+        ({"metadata": {"a": "lone \ud800"}}, "without NUL and unpaired surrogates"),
     ],
 )
 def test_an_option_of_workflows_that_makes_no_sense_is_refused(options, reason):

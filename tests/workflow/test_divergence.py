@@ -10,6 +10,7 @@ import pytest
 from runnerq.workflow.context import Context
 from runnerq.workflow.ending import Blocked
 from runnerq.workflow.journal import RULES, Row
+from runnerq.workflow.recorder import without_digests
 from tests.workflow.driver import MODULES, START, Body, Drive, Fails, an_interpreter, drive, line_in
 from tests.workflow.steps import GO, Declined, Order, anything, charge, find, price, ship
 
@@ -76,7 +77,9 @@ def test_another_timer() -> None:
         yield ctx.step(price, "book")
         yield ctx.sleep(61)
 
-    assert blocked_by(recorded(), changed).position == "2"
+    block = blocked_by(recorded(), changed)
+    assert block.position == "2"
+    assert "recorded sleep, the workflow now asks for sleep of another length at" in block.message
 
 
 def test_another_timeout_of_a_signal() -> None:
@@ -86,7 +89,9 @@ def test_another_timeout_of_a_signal() -> None:
         yield ctx.step(charge, cost)
         yield ctx.signal(GO, timeout=5)
 
-    assert blocked_by(recorded(), changed).position == "4"
+    block = blocked_by(recorded(), changed)
+    assert block.position == "4"
+    assert "signal 'go' with another timeout, default or latest at" in block.message
 
 
 def test_a_wait_for_another_child() -> None:
@@ -374,3 +379,13 @@ def test_a_failure_whose_class_is_gone_blocks_for_this_worker_only() -> None:
     assert blocked.value.by_worker
     assert blocked.value.position == "1"
     assert blocked.value.line is not None
+
+
+def test_what_a_block_compares_is_told_to_people_without_digests() -> None:
+    assert without_digests("step 'pay' (0a1b)", "step 'pay' (2c3d)") == (
+        "step 'pay'",
+        "step 'pay' with other arguments",
+    )
+    assert without_digests("step 'pay' (0a1b)", "step 'ship' (2c3d)") == ("step 'pay'", "step 'ship'")
+    assert without_digests(None, "step 'ship' (2c3d)") == (None, "step 'ship'")
+    assert without_digests("step 'pay' (0a1b)", None) == ("step 'pay'", None)

@@ -14,10 +14,12 @@ from runnerq.workflow.given import (
     MOST_LIMIT_KEY,
     MOST_METADATA,
     asked_limit,
+    check_due,
     checked_key,
     checked_limit,
     checked_metadata,
     checked_time,
+    together,
 )
 from runnerq.workflow.options import Limit
 
@@ -38,11 +40,24 @@ def test_metadata_is_text_by_name() -> None:
 
 
 @pytest.mark.parametrize(
-    "metadata", [{"n": 1}, {1: "n"}, {"nul\0": "x"}, {"x": "lone \udfff"}, {"x": "y" * (MOST_METADATA + 1)}]
+    "metadata",
+    [{"n": 1}, [("n", "1")], {1: "n"}, {"nul\0": "x"}, {"x": "lone \udfff"}, {"x": "y" * (MOST_METADATA + 1)}],
 )
 def test_other_metadata_is_refused(metadata: Any) -> None:
     with pytest.raises(ConfigurationError, match="metadata"):
         checked_metadata(metadata)
+
+
+def test_the_metadata_of_a_run_is_what_is_declared_with_what_is_given_on_top() -> None:
+    assert together({"team": "shop", "tier": "one"}, {"tier": "two"}) == {"team": "shop", "tier": "two"}
+    assert together(None, None) == {}
+
+
+def test_a_run_is_due_at_a_time_or_after_a_delay_and_not_both() -> None:
+    check_due(FARTHEST, None)
+    check_due(None, 1.0)
+    with pytest.raises(ConfigurationError, match="both say when"):
+        check_due(FARTHEST, 1.0)
 
 
 def test_a_time_comes_back_in_utc() -> None:

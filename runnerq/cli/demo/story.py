@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 MODULE = "runnerq.cli.demo.order"
 ORDER = Order("A-1001", "espresso machine", 24900)
-LIMIT = 25.0
+LIMIT = 60.0
 """Seconds that one scene may take."""
 
 

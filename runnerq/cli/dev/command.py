@@ -8,13 +8,13 @@ from pathlib import Path
 
 import click
 
-from runnerq.cli.duty import Duty, takes_duty
 from runnerq.cli.environment import PortOption
 from runnerq.cli.shared import Database, takes_database
+from runnerq.cli.worker_options import WorkerOptions, takes_worker_options
 
 
 @click.command()
-@takes_duty("3s")
+@takes_worker_options("3s")
 @click.option(
     "--watch",
     multiple=True,
@@ -32,7 +32,9 @@ from runnerq.cli.shared import Database, takes_database
 @click.option("--no-console", is_flag=True, help="Serve no console.")
 @click.option("--open", "opens", is_flag=True, envvar="RUNNERQ_DEV_OPEN", help="Open the console in the browser.")
 @takes_database
-def dev(duty: Duty, watch: tuple[Path, ...], port: int, no_console: bool, opens: bool, database: Database) -> None:
+def dev(
+    options: WorkerOptions, watch: tuple[Path, ...], port: int, no_console: bool, opens: bool, database: Database
+) -> None:
     """Develop in one terminal: Postgres, worker, console, and a log.
 
     Runs the workflows and activities of the MODULEs, such as shop.workflows. Whenever a Python file is saved, the
@@ -42,7 +44,7 @@ def dev(duty: Duty, watch: tuple[Path, ...], port: int, no_console: bool, opens:
     from runnerq.cli.dev.narrator import Logged, Narrator  # noqa: PLC0415 - rich
     from runnerq.cli.dev.session import Session, Wanted  # noqa: PLC0415 - as above
 
-    wanted = Wanted(duty=duty, watch=watch, port=None if no_console else port, opens=opens, database=database)
+    wanted = Wanted(options=options, watch=watch, port=None if no_console else port, opens=opens, database=database)
 
     narrator = Narrator()
     logging.basicConfig(handlers=[Logged(narrator)], level=logging.WARNING)

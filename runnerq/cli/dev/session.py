@@ -22,12 +22,12 @@ import msgspec
 from runnerq.cli.console import MISSING
 from runnerq.cli.dev.happenings import Happenings
 from runnerq.cli.dev.narrator import Narrator
-from runnerq.cli.duty import Duty
 from runnerq.cli.leashed import Leashed, environment_of, how, leash
 from runnerq.cli.reloading import Reloading, named
 from runnerq.cli.shared import Database
 from runnerq.cli.sources import Sources
 from runnerq.cli.stops import Stops
+from runnerq.cli.worker_options import WorkerOptions
 from runnerq.client.client import Client
 
 LOOPBACK = "127.0.0.1"
@@ -37,7 +37,7 @@ _CONSOLE_NEEDS = ("litestar", "jinja2", "uvicorn")
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """What is developed, and with what around it. ``port`` is the console's, None for no console."""
 
-    duty: Duty
+    options: WorkerOptions
     watch: tuple[Path, ...]
     port: int | None
     opens: bool
@@ -57,7 +57,7 @@ class Session:
         self._address: str | None = None
         watched = wanted.watch or (Path.cwd(),)
         self._worker = Reloading(
-            wanted.duty.command("dev"),
+            wanted.options.command("dev"),
             self._environment,
             Sources(watched),
             lambda what: narrator.say("dev", what, "yellow"),

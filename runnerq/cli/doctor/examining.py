@@ -49,10 +49,10 @@ async def examine(database: Database, *, open_for: float) -> Report:
             place = place_of(address.dsn)
             async with condition_of(address.dsn, database.schema, patience=CONNECT_PATIENCE) as condition:
                 patient = Patient(condition=condition, address=address, open_for=open_for, patience=HEAR_PATIENCE)
-                findings += [await _looked(check, patient) for check in SERVER_CHECKS]
+                findings += filter(None, [await _looked(check, patient) for check in SERVER_CHECKS])
                 if not any(each.level == "error" and each.check in UNUSABLE for each in findings):
                     async with address.database(database).client(migrate=False) as client:
-                        findings += [await _looked(check, client.storage) for check in fleet.CHECKS]
+                        findings += filter(None, [await _looked(check, client.storage) for check in fleet.CHECKS])
     except RunnerQError as fault:
         findings.append(_without(fault))
     seen = {finding.check for finding in findings}
@@ -64,7 +64,7 @@ async def examine(database: Database, *, open_for: float) -> Report:
     )
 
 
-async def _looked(check: Callable[[T], Awaitable[Finding]], at: T) -> Finding:
+async def _looked(check: Callable[[T], Awaitable[Finding | None]], at: T) -> Finding | None:
     try:
         return await check(at)
     except RunnerQError as fault:

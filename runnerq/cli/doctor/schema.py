@@ -13,6 +13,10 @@ async def schema(patient: Patient) -> Finding:
     """Whether the tables are there, and are those of this version."""
     seen = await patient.condition.schema()
     if seen.fits:
+        gone = await patient.condition.missing_tables()
+        if gone:
+            found = f"{seen.schema!r} is at version {seen.present}, and has lost {many(len(gone), 'table')}"
+            return error("schema", found, "somebody has renamed or dropped what is named here: put it back", *gone)
         return ok("schema", f"{seen.schema!r} is at version {seen.present}, as this code needs")
     if seen.present > seen.newest:
         found = f"{seen.schema!r} is at version {seen.present}, and this code knows none beyond {seen.newest}"
@@ -25,10 +29,12 @@ async def schema(patient: Patient) -> Finding:
     return error("schema", found, "run `runnerq migrate`; workers may go on meanwhile", *seen.missing)
 
 
-async def rights(patient: Patient) -> Finding:
-    """Whether this role may do what the library does."""
+async def rights(patient: Patient) -> Finding | None:
+    """Whether this role may do what the library does. None where there is nothing yet to have a right to."""
     missing = sorted(await patient.condition.missing_rights())
     if not missing:
+        if not (await patient.condition.schema()).present:
+            return None
         return ok("rights", "this role may do all that is needed")
     role = (await patient.condition.server()).role
     whose, where = _quoted(role), _quoted(patient.condition.schema_name)

@@ -60,8 +60,9 @@ def of_settings(seen: Server) -> Finding:
         harmful.append("default_transaction_read_only is on: nothing can be written")
     isolation = seen.settings.get("default_transaction_isolation", "read committed")
     if isolation != "read committed":
-        harmful.append(
-            f"default_transaction_isolation is {isolation!r}: runnerq's statements are made for 'read committed'"
+        risky.append(
+            f"default_transaction_isolation is {isolation!r}: transactions of steps have it, and so have single "
+            "statements through a pooler, where busy moments will look like failures"
         )
     if seen.settings.get("synchronous_commit") == "off":
         risky.append(

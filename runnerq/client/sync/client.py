@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast, overload
 
 from runnerq.client.client import PAYLOAD_LIMIT, Client
-from runnerq.client.connect import connect
+from runnerq.client.connect import connect, load
 from runnerq.client.reopening import Accept
 from runnerq.client.sync.delegation import Blocking, blocking, told_as
 from runnerq.client.sync.loops import Closed, LentLoop, Loop, OwnLoop
@@ -71,6 +71,9 @@ class SyncClient(SyncStarts):
             direct_dsn=direct_dsn,
             listeners=listeners,
         )
+        # Not by the first call, in the loop's thread: a process made by fork meanwhile would have a copy of the lock
+        # of that import, which nobody gives back there.
+        load()
         super().__init__(client, OwnLoop(client))
 
     @classmethod

@@ -283,17 +283,26 @@ class _Asked(Generic[T]):
 
     def __init__(self, call: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
+        self._call = call
         self._task: asyncio.Task[T] | None = None
         self.answers: SimpleQueue[asyncio.Task[T]] = SimpleQueue()
-        loop.call_soon_threadsafe(self._begin, call)
+        loop.call_soon_threadsafe(self._begin)
+
+    def give_up(self) -> bool:
+        """Whether it will have no answer: its loop has ended. It may have been carried out all the same."""
+        if not self._loop.is_closed() or not self.answers.empty():
+            return False
+        if self._task is None:
+            self._call.close()
+        return True
 
     def cancel(self) -> None:
         # Of a loop that has ended, nothing is left to be cancelled.
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._cancel)
 
-    def _begin(self, call: Coroutine[Any, Any, T]) -> None:
-        self._task = self._loop.create_task(call)
+    def _begin(self) -> None:
+        self._task = self._loop.create_task(self._call)
         self._task.add_done_callback(self._done)
 
     def _done(self, task: asyncio.Task[T]) -> None:
@@ -313,7 +322,7 @@ def _handed_over(call: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) 
     except RuntimeError as error:
         cause = error
     # A signal's handler may end it between its look at itself and its taking the call, which raises nothing.
-    if asked is None or (loop.is_closed() and asked.answers.empty()):
+    if asked is None or asked.give_up():
         call.close()
         raise Closed("the event loop of this client has ended, and with it the client") from cause
     return asked
@@ -322,12 +331,11 @@ def _handed_over(call: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop) 
 def _answered(asked: _Asked[T]) -> T:
     task = None
     try:
-        while task is None:
+        while task is None and not asked.give_up():
             with suppress(Empty):
                 task = asked.answers.get(timeout=LOOK_UP)
-        return task.result()
-    except asyncio.CancelledError:
-        raise StorageUnavailable("the client was closed while this was waited for") from None
+        if task is not None and not task.cancelled():
+            return task.result()
     except BaseException:
         # Of what ended the wait; an answer that is there already is not changed by it.
         asked.cancel()
@@ -335,6 +343,7 @@ def _answered(asked: _Asked[T]) -> T:
     finally:
         # An error's traceback leads here: what it is held by would never be let go.
         del asked, task
+    raise StorageUnavailable("the client was closed while this was waited for")
 
 
 def _runs_here(loop: asyncio.AbstractEventLoop) -> bool:

@@ -17,7 +17,7 @@ from runnerq.console.actions.runs import priority_of, unregistered
 from runnerq.console.models.context import Context
 from runnerq.console.models.filters import BadFields
 from runnerq.console.models.redaction import MASK, Spot
-from runnerq.console.models.taking import is_registered, misfit_of_call
+from runnerq.console.models.taking import Misfit, is_registered, misfit_of_call
 from runnerq.console.models.workers import WorkerNotFound
 from runnerq.cron import Cron, zone_of
 from runnerq.errors import ConfigurationError, ScheduleNotFound
@@ -78,9 +78,11 @@ async def pause_queue(context: Context, name: str, *, reason: str | None = None)
     """Have no run of it taken up until it is resumed."""
 
     async def work() -> Done:
+        known = any(queue.name == name for queue in await context.client.storage.queues())
         changed = await context.client.queues.pause(name)
         message = f"Queue {name} is paused: what is being worked on goes on" if changed else f"Queue {name} was paused"
-        return Done(message=message, changed=changed)
+        warning = None if known else f"No worker serves a queue {name!r}, and no run is on it so far"
+        return Done(message=message, changed=changed, warning=warning)
 
     return await done(context, Deed(action="queue-pause", target=name, reason=reason), work)
 
@@ -114,12 +116,14 @@ async def change_schedule(context: Context, change: ScheduleChange, *, reason: s
         if known is None:
             raise ScheduleNotFound(request.name)
         _check_seen(request, known)
+        # What is kept is of the one that was read here.
+        asked = msgspec.structs.replace(request, seen=known.changed_at)
         options: ScheduleOptions = {**_besides(known), **_options(request)}
         if change.args == "given":
-            return await _put(context, request, options)
+            return await _put(context, asked, options)
         if known.sealed is not None:
             raise BadFields({"args": known.sealed})
-        return await _saved(context, request, known.args, options)
+        return await _saved(context, asked, known.args, options)
 
     return await done(context, _put_deed(request, reason), work)
 
@@ -161,6 +165,8 @@ async def backfill_schedule(
     """Start a run for each tick of a past span that has none: ``count`` of the answer."""
 
     async def work() -> Done:
+        if since >= until:
+            raise BadFields({"until": "it is not after the time that it is to begin with: give the earlier one first"})
         count = await context.client.schedules.backfill(name, since, until)
         message = f"Started {count:,} run{'' if count == 1 else 's'} of schedule {name}"
         return Done(message=message, changed=count > 0, count=count)
@@ -186,6 +192,8 @@ async def set_limit(context: Context, request: LimitRequest, *, reason: str | No
     async def work() -> Done:
         if (request.rate is None) != (request.per is None):
             raise BadFields({"rate": "give both: how many, and in how many seconds"})
+        if request.concurrency is None and request.rate is None:
+            raise BadFields({"concurrency": "give how many run at once, or how many begin in so many seconds"})
         rate = None if request.rate is None or request.per is None else (request.rate, request.per)
         await context.client.limits.set(
             request.scope, concurrency=request.concurrency, rate=rate, per_key=request.per_key
@@ -233,10 +241,12 @@ async def _saved(context: Context, request: ScheduleRequest, args: Sequence[Any]
     if _has_mask(request.metadata):
         raise BadFields({"metadata": f"{MASK} stands where something was masked: write what is meant instead"})
     if not request.unchecked and (why := await misfit_of_call(context, request.workflow, args, {})):
-        raise BadFields({"args": f"{request.workflow!r} does not take these arguments: {why}"})
+        raise Misfit({"args": f"{request.workflow!r} does not take these arguments: {why}"})
     _check_rule(request)
     warning = None if await is_registered(context, request.workflow) else unregistered(request.workflow)
-    changed = await context.client.schedules.put(_schedule(request, args, options))
+    schedule = _schedule(request, args, options)
+    # Again, as it is put: somebody may have made or changed it meanwhile.
+    changed = await context.client.schedules.put(schedule, check=lambda known: _check_seen(request, known))
     if not changed and _is_masked(context, request, args):
         # Whoever guesses what is masked is not told that they have found it: it counts from now as any other would.
         await _count_from_now(context, request.name)
@@ -269,8 +279,10 @@ def _check_seen(request: ScheduleRequest, known: ScheduleInfo | None) -> None:
 
 
 def _check_rule(request: ScheduleRequest) -> None:
-    """Raise BadFields for a zone and for a cron expression, each in its own field."""
+    """Raise BadFields for what is wrong with when it is to tick, each in its own field."""
     errors: dict[str, str] = {}
+    if bool(request.cron) == (request.every is not None):
+        errors["every" if request.cron else "cron"] = "give a cron expression, or every so many seconds: one of the two"
     try:
         zone_of(request.zone)
     except ConfigurationError as error:

@@ -18,11 +18,11 @@ from runnerq.console.models.payloads import Payload
 from runnerq.console.models.records import record_of
 from runnerq.console.models.redaction import SpotKind, show_all
 from runnerq.console.models.run import whole_payload
-from runnerq.console.models.taking import is_registered, misfit_of_call, takes_of
+from runnerq.console.models.taking import Misfit, is_registered, misfit_of_call, takes_of
 from runnerq.errors import RunNotFound
 from runnerq.ids import check_run_id
 from runnerq.persistence.records import OnDuplicate, Priority, RunRecord, Status
-from runnerq.workflow.declare import check_name
+from runnerq.workflow.given import check_name
 from runnerq.workflow.reopening import ARGUMENTS
 
 FASTER = "Nothing changed: somebody else was faster"
@@ -71,7 +71,7 @@ async def start(context: Context, request: StartRequest, *, reason: str | None =
             limit=_limit(request.limit),
         )
         if not request.unchecked and (why := await misfit_of_call(context, name, request.args, request.kwargs)):
-            raise BadFields({"args": f"{name!r} does not take these arguments: {why}"})
+            raise Misfit({"args": f"{name!r} does not take these arguments: {why}"})
         warning = None if await is_registered(context, name) else unregistered(name)
         run = await options.start(name, *request.args, **request.kwargs)
         message = f"Started {name}" if run.created else f"Key {request.key!r} is held by this run already"
@@ -109,7 +109,7 @@ async def send(
             raise BadFields({"channel": f"run {run_id} is of an activity, which takes no signals"})
         takes = await takes_of(context, record)
         if takes is not None and not unchecked and (why := takes.misfit_of_signal(channel, value)):
-            raise BadFields({"value": f"a wait for {channel!r} does not take this: {why}"})
+            raise Misfit({"value": f"a wait for {channel!r} does not take this: {why}"})
         sent = await context.client.send(run_id, channel, value, dedup=dedup or None)
         message = f"Sent {channel!r}" if sent else f"{channel!r} was sent with dedup {dedup!r} before: nothing changed"
         warning = _unexpected(record, () if takes is None else tuple(takes.channels), channel)
@@ -182,7 +182,8 @@ async def reschedule(context: Context, run_id: str, at: datetime, *, reason: str
 
     async def work() -> Done:
         changed = await context.client.reschedule(run_id, at)
-        message = "It is due then" if changed else "Nothing changed: it was due then"
+        due = "It is due then" if at > await context.now() else "It is due at once: that time has passed"
+        message = due if changed else "Nothing changed: it was due then"
         return Done(message=message, changed=changed, run_id=run_id)
 
     return await _on_run(context, "reschedule", run_id, work, reason, {"at": at})

@@ -59,6 +59,7 @@ class RunsQuery(msgspec.Struct, frozen=True, kw_only=True):
     roots: Annotated[bool, Meta(description="Only runs that no other has started.")] = False
     parent: str | None = None
     root: str | None = None
+    worker: Annotated[str | None, Meta(description="The id of a worker: runs that it is working on.")] = None
     limit: Limit = 50
     cursor: Cursor = None
     sort: Sort = "newest"

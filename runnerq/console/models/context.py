@@ -13,7 +13,7 @@ import msgspec
 from runnerq.client import aside
 from runnerq.client.client import Client
 from runnerq.client.patience import patience
-from runnerq.console.access import ALL, Principal
+from runnerq.console.access import Principal
 from runnerq.console.models.batches import Batches
 from runnerq.console.models.cache import Cache
 from runnerq.console.models.paging import Cursors
@@ -63,8 +63,3 @@ def bounded(read: Callable[Concatenate[Context, P], Awaitable[T]]) -> Callable[C
             return await read(context, *args, **kwargs)
 
     return within
-
-
-def context_of(client: Client, name: str = "command line", redact: Redactor = mask) -> Context:
-    """A context for one process that may do everything, such as the command line."""
-    return Context(client, Principal(name, ALL), Cursors(), Cache(), Batches(), redact)

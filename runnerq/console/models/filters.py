@@ -2,8 +2,8 @@
 
 ``status`` (several), ``workflow``, ``queue``, ``q`` (the beginning of an id or of a key), ``key`` (that of a key),
 ``meta`` (``name=value``, several), ``error`` (a piece of its text), ``fingerprint``, ``since`` and ``until`` (when it
-was started), ``ended_since``, ``ended_until``, ``version``, ``roots``, ``parent``, ``root``; ``limit``, ``cursor``,
-``sort``.
+was started), ``ended_since``, ``ended_until``, ``version``, ``roots``, ``parent``, ``root``, ``worker`` (the id of
+who has it claimed); ``limit``, ``cursor``, ``sort``.
 Times are ISO text, or so long ago: ``2h``, ``30m``, ``7d``.
 """
 
@@ -40,6 +40,7 @@ _AGO = re.compile(r"([0-9]{1,6})\s?([smhdw])")
 # Ids of these decades begin with 01, as they begin with their time: what does not is the beginning of a key.
 _ID_PREFIX = re.compile(r"01[0-9a-f]{6}[0-9a-f-]{0,28}", re.IGNORECASE)
 _FARTHEST_VERSION = 2**31 - 1
+_LARGEST_ID = 2**63 - 1
 
 
 class RunQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +62,7 @@ class RunQuery(msgspec.Struct, frozen=True, kw_only=True):
     roots: bool = False
     parent: str | None = None
     root: str | None = None
+    worker: int | None = None
     limit: int = 50
     cursor: str | None = None
     sort: Sort = "newest"
@@ -113,6 +115,7 @@ class RunQuery(msgspec.Struct, frozen=True, kw_only=True):
             roots=self.roots,
             parent=self.parent,
             root=self.root,
+            worker=self.worker,
             **self._sought(),
             **times,
         )
@@ -227,7 +230,7 @@ def _fit(name: str) -> Callable[[str], str]:
 
 def _number(most: int) -> Callable[[str], int]:
     def number(text: str) -> int:
-        if not (text.isascii() and text.isdigit() and len(text) <= 10 and 1 <= int(text) <= most):
+        if not (text.isascii() and text.isdigit() and len(text) <= 20 and 1 <= int(text) <= most):
             raise ValueError(f"{text!r} is no whole number from 1 to {most:,}")
         return int(text)
 
@@ -264,6 +267,7 @@ _PARSERS: Mapping[str, Callable[[str], Any]] = {
     "roots": _flag,
     "parent": check_run_id,
     "root": check_run_id,
+    "worker": _number(_LARGEST_ID),
     "limit": _number(MOST),
     "cursor": str,
     "sort": _sort,

@@ -21,6 +21,22 @@ class Obstacle(msgspec.Struct, frozen=True):
     text: str
 
 
+class HeldOn(msgspec.Struct, frozen=True, kw_only=True):
+    """The worker that has a run which is running. ``host`` and ``pid`` are None where it is not on record; with
+    ``silent_for`` it was not heard of for so many seconds, and its runs were not taken from it yet."""
+
+    id: str
+    host: str | None
+    pid: int | None
+    silent_for: float | None
+
+    @property
+    def words(self) -> str:
+        """Where it is, and that it is silent."""
+        where = f"worker {self.id}" if self.host is None else f"{self.host}, process {self.pid}"
+        return where if self.silent_for is None else f"{where}, silent for {silence_words(self.silent_for)}"
+
+
 class Fleet(msgspec.Struct, frozen=True):
     """The workers at ``at``, those that live first; the queues and the limits, by name."""
 
@@ -32,6 +48,13 @@ class Fleet(msgspec.Struct, frozen=True):
 
     def queue(self, name: str) -> QueueRecord | None:
         return next((queue for queue in self.queues if queue.name == name), None)
+
+    def held_on(self, worker_id: int) -> HeldOn:
+        """The worker of this id, as a run that it has shows it."""
+        worker = next((worker for worker in self.workers if worker.id == worker_id), None)
+        if worker is None:
+            return HeldOn(id=str(worker_id), host=None, pid=None, silent_for=None)
+        return HeldOn(id=str(worker.id), host=worker.host, pid=worker.pid, silent_for=worker.silent_for(self.at))
 
     def serving(self, served: str, queue: str | None = None) -> list[WorkerRecord]:
         """The workers that take up runs by this name, of this queue or of any: one that is asked to stop does not."""
@@ -60,6 +83,11 @@ class Fleet(msgspec.Struct, frozen=True):
             return None
         who = "the one that does has" if len(spans) == 1 else f"the {len(spans)} that do have"
         return f"{who} been silent for {silence_words(min(spans))}"
+
+
+def worker_words(worker: WorkerRecord) -> str:
+    """Where a worker is."""
+    return f"{worker.host}, process {worker.pid}"
 
 
 def silence_words(seconds: float) -> str:

@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from runnerq.client.reopening import UNDO_FAILED, UNDONE
 from runnerq.console.access import Principal
 from runnerq.console.table import ACTIONS
 from runnerq.persistence.records import RunRecord, Status
 
 ENDED = "it has ended"
+_AGAIN = frozenset({"retry", "redrive", "fork"})
 _TAKEN_UP_LATER = (Status.PENDING, Status.SCHEDULED, Status.RETRYING)
 
 
@@ -28,9 +30,13 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     asks_reason: bool
 
 
-def offers(principal: Principal, record: RunRecord) -> tuple[Offer, ...]:
-    """One for each action on a run, in the order of the table. The storage has the last word: it may have changed."""
-    return tuple(_offer(principal, record, name, why_not(record)) for name, why_not in _WHY_NOT.items())
+def offers(principal: Principal, record: RunRecord, *, undone: bool = False) -> tuple[Offer, ...]:
+    """One for each action on a run, in the order of the table. The storage has the last word: it may have changed.
+    ``undone`` says that its undos have begun."""
+    return tuple(
+        _offer(principal, record, name, why_not(record) or (_undone(record, name) if undone else None))
+        for name, why_not in _WHY_NOT.items()
+    )
 
 
 def _offer(principal: Principal, record: RunRecord, name: str, why_not: str | None) -> Offer:
@@ -46,6 +52,11 @@ def _offer(principal: Principal, record: RunRecord, name: str, why_not: str | No
         danger=spec.danger,
         asks_reason=spec.asks_reason,
     )
+
+
+def _undone(record: RunRecord, name: str) -> str | None:
+    goes_on_at_the_undo = record.reason == UNDO_FAILED and name != "fork"
+    return UNDONE if name in _AGAIN and not goes_on_at_the_undo else None
 
 
 def _open(record: RunRecord) -> str | None:

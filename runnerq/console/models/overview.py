@@ -12,13 +12,15 @@ import msgspec
 from runnerq.client.activity import Throughput
 from runnerq.console.models.context import Context, bounded
 from runnerq.console.models.filters import RunQuery
-from runnerq.console.models.fleet import Fleet, fleet, silence_words, stats
+from runnerq.console.models.fleet import Fleet, fleet, silence_words, stats, worker_words
 from runnerq.console.models.runs import Count, counted
 from runnerq.console.names import quoted
 from runnerq.persistence.records import RunFilter, Stats, Status
 
 SKEW = 1.0
 """Seconds that clocks may be apart."""
+WORKER_SKEW = 2.0
+"""The same of a worker's: it is measured with a beat, which may take its time."""
 MOST_FAILING = 10
 
 Level: TypeAlias = Literal["error", "warning", "note"]
@@ -153,16 +155,21 @@ def _alerts(open_: Stats, who: Fleet) -> Iterator[Alert]:
     yield from _unserved(open_, who)
     paused = {queue.name: queue for queue in who.queues if queue.paused_at is not None}
     for name, record in paused.items():
-        text = f"Queue {name} is paused: {_runs(record.ready, capped=record.capped)} ready on it"
-        yield Alert(level="warning", text=text, page=f"queues/{quoted(name)}")
+        held = record.ready or record.capped
+        waiting = f"{_runs(record.ready, capped=record.capped)} ready on it" if held else "nothing is ready on it yet"
+        text = f"Queue {name} is paused: {waiting}"
+        yield Alert(level="warning" if held else "note", text=text, page=f"queues/{quoted(name)}")
     for worker in who.workers:
-        where = f"{worker.host}, process {worker.pid}"
+        where = worker_words(worker)
         silent = worker.silent_for(who.at)
         if silent is not None:
             text = f"A worker on {where} is silent for {silence_words(silent)}; its runs are not taken from it yet"
             yield Alert(level="error", text=text, page=f"workers/{worker.id}")
         elif worker.alive and worker.load.stuck:
             text = f"A worker on {where} has {worker.load.stuck:,} threads or tasks that do not come back"
+            yield Alert(level="warning", text=text, page=f"workers/{worker.id}")
+        if worker.alive and worker.clock_off is not None and abs(worker.clock_off) > WORKER_SKEW:
+            text = f"The clock of a worker on {where} is {_apart(worker.clock_off)}"
             yield Alert(level="warning", text=text, page=f"workers/{worker.id}")
 
 
@@ -183,11 +190,11 @@ def _unserved(open_: Stats, who: Fleet) -> Iterator[Alert]:
         stopping = any(who.stopping(queue, each) for each in served)
         if any(who.serving(each, queue) for each in served) or not (is_ready or stopping):
             continue
-        what = served[1] if version else name
-        why = "every worker that serves that is asked to stop" if stopping else "no living worker serves that"
+        what = f"{served[1] if version else name} on queue {queue}"
+        why = f"Every worker that serves {what} is asked to stop" if stopping else f"No living worker serves {what}"
         yield Alert(
             level="error" if is_ready else "warning",
-            text=f"{_runs(count, capped=open_.capped)} {status}, of {what} on queue {queue}, and {why}",
+            text=f"{why}: {_runs(count, capped=open_.capped)} {status}",
             page="runs",
             params=(*((("status", "pending"),) if is_ready else ()), ("workflow", name), ("queue", queue)),
         )
@@ -200,8 +207,12 @@ async def _skew(context: Context) -> tuple[Alert, ...]:
     ahead = (before + (after - before) / 2 - database).total_seconds()
     if abs(ahead) <= SKEW + (after - before).total_seconds():
         return ()
-    text = f"The clock of this machine is {abs(ahead):.1f} s {'ahead of' if ahead > 0 else 'behind'} the database's"
+    text = f"The clock of this machine is {_apart(ahead)}"
     return (Alert(level="warning", text=text, page="workers"),)
+
+
+def _apart(ahead: float) -> str:
+    return f"{abs(ahead):.1f} s {'ahead of' if ahead > 0 else 'behind'} the database's"
 
 
 async def _failing(context: Context, now: datetime) -> tuple[Failing, ...]:

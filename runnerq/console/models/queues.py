@@ -12,7 +12,7 @@ from runnerq.client.audit import AuditEntry
 from runnerq.console.models.context import Context, bounded
 from runnerq.console.models.fleet import Fleet, fleet, stats, stopping_words
 from runnerq.persistence.records import QueueRecord, Status
-from runnerq.workflow.declare import check_name
+from runnerq.workflow.given import check_name
 
 LOOKED_AT = 100
 

@@ -14,23 +14,22 @@ from runnerq.console.models.context import Context, bounded
 from runnerq.console.models.filters import BadFields
 from runnerq.console.models.fleet import HeldBy, fleet, obstacle
 from runnerq.console.models.history import entry_payload
+from runnerq.console.models.journal import read_journal
 from runnerq.console.models.offers import Offer, offers
 from runnerq.console.models.payloads import ErrorView, Payload, error_of, payload_of, shown_text
 from runnerq.console.models.records import Link, link_to, record_of, spot
 from runnerq.console.models.redaction import Spot
-from runnerq.console.models.runs import RunRow, counted, row_of
+from runnerq.console.models.runs import RunRow, counted, row_with_worker
 from runnerq.console.models.signals import unread_of
 from runnerq.console.models.taking import takes_of
 from runnerq.persistence.records import BlockRecord, Limit, RunFilter, RunRecord, Status
-from runnerq.workflow.recorder import differ_in_arguments_alone
+from runnerq.workflow.recorder import differ_in_arguments_alone, without_digests
+from runnerq.workflow.reopening import undo_began
 
 OPEN = tuple(status for status in Status if not status.ended)
+_UNWELL = (Status.FAILED, Status.DEAD_LETTER, Status.CANCELLED)
 MOST_CHILDREN = 20
 """Children that the panel of a waiting run names."""
-_OTHERS = " with other arguments"
-# What a digest is of can be found out by trying, where there are not many things that it can be: a card, a PIN. The
-# build of a patch stands at the same place.
-_DIGEST = re.compile(r"\A((?!patch ).*) \([\w-]{0,12}\)\Z", re.DOTALL)
 _DIGESTS = re.compile(r" \(recorded digest [\w-]*, now [\w-]*\)")  # as databases have it that are older
 
 
@@ -70,11 +69,6 @@ class BlockView(msgspec.Struct, frozen=True, kw_only=True):
     line: str | None
     traceback: str | None
     retry_at: datetime | None
-
-    @property
-    def other_arguments(self) -> bool:
-        """Whether what is asked for differs in its arguments, and in nothing else."""
-        return self.recorded is not None and self.asked == f"{self.recorded}{_OTHERS}"
 
 
 class RunDetail(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,7 +123,7 @@ async def run_detail(context: Context, run_id: str) -> RunDetail:
     origin = origin_of(record.options)
     block = await _block(context, record)
     return RunDetail(
-        run=row_of(context, record, now),
+        run=await row_with_worker(context, record, now),
         build=info_of(record).build,
         now=now,
         reason=record.reason,
@@ -150,7 +144,7 @@ async def run_detail(context: Context, run_id: str) -> RunDetail:
         state=payload_of(context, spot("state", record), await storage.state(record.id), "the published state"),
         error=error_of(context, spot("error", record), record.error),
         unread=len(await storage.mailbox(record.id)),
-        actions=offers(context.principal, record),
+        actions=offers(context.principal, record, undone=await _undone(context, record)),
         command=f"runnerq show {record.id}",
     )
 
@@ -203,26 +197,26 @@ def block_view(context: Context, where: Spot, block: BlockRecord) -> BlockView:
     def told(name: str, text: str | None) -> str | None:
         return None if text is None else shown_text(context, where, name, text)
 
-    asked = _without_digest(block.asked)
-    arguments_differ = differ_in_arguments_alone(block.recorded, block.asked)
-    if asked is not None and arguments_differ:
-        asked += _OTHERS
+    recorded, asked = without_digests(block.recorded, block.asked)
     return BlockView(
         at=block.at,
         message=told("message", _DIGESTS.sub("", block.message)) or "",
         builds=block.builds,
         position=block.position,
-        recorded=told("recorded", _without_digest(block.recorded)),
+        recorded=told("recorded", recorded),
         asked=told("asked", asked),
-        arguments_differ=arguments_differ,
+        arguments_differ=differ_in_arguments_alone(block.recorded, block.asked),
         line=block.line,
         traceback=told("traceback", block.traceback),
         retry_at=block.retry_at,
     )
 
 
-def _without_digest(described: str | None) -> str | None:
-    return None if described is None else _DIGEST.sub(r"\1", described)
+async def _undone(context: Context, record: RunRecord) -> bool:
+    if record.kind == "activity" or record.status not in _UNWELL:
+        return False
+    found = await read_journal(context, record)
+    return found.sealed is None and undo_began(found.rows)
 
 
 async def _waiting(context: Context, record: RunRecord, block: BlockView | None) -> Waiting | None:

@@ -12,7 +12,7 @@ from runnerq.client.info import waits_for
 from runnerq.client.readable import block_of
 from runnerq.console.models.context import Context, bounded
 from runnerq.console.models.filters import BadFields, RunQuery
-from runnerq.console.models.fleet import fleet, obstacle
+from runnerq.console.models.fleet import HeldOn, fleet, obstacle
 from runnerq.console.models.paging import Place
 from runnerq.console.models.payloads import error_line, shown_text
 from runnerq.console.models.redaction import Spot, telling
@@ -30,7 +30,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class RunRow(msgspec.Struct, frozen=True, kw_only=True):
     """A run on one line. ``duration`` is seconds from its start to its end, or to now while it goes on (None before).
     ``attempts`` is known of an activity that has used them up. ``error_line`` is redacted; ``waiting_for`` is words
-    without a time: that is ``due_at``. In a list they say as well why it is not taken up, and why it is blocked."""
+    without a time: that is ``due_at``. In a list they say as well why it is not taken up, and why it is blocked.
+    ``worker`` is who has it while it runs."""
 
     id: str
     kind: Kind
@@ -50,8 +51,10 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
     parent_id: str | None
     root_id: str
     error_line: str | None
+    reason: str | None
     cancel_requested: bool
     generation: int
+    worker: HeldOn | None = None
 
 
 class RunsPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -163,9 +166,18 @@ async def page_of(context: Context, query: RunQuery, where: RunFilter, place: Pl
 
 
 async def row_with_reason(context: Context, record: RunRecord, now: datetime) -> RunRow:
-    """The record on one line, which says why it is not taken up where that is known, and why it is blocked."""
-    row, reason = row_of(context, record, now), await _reason(context, record)
+    """The record on one line, which says why it is not taken up where that is known, why it is blocked, and who works
+    on it."""
+    row, reason = await row_with_worker(context, record, now), await _reason(context, record)
     return row if reason is None else msgspec.structs.replace(row, waiting_for=reason)
+
+
+async def row_with_worker(context: Context, record: RunRecord, now: datetime) -> RunRow:
+    """The record on one line, which says who works on it."""
+    row = row_of(context, record, now)
+    if record.worker_id is None:
+        return row
+    return msgspec.structs.replace(row, worker=(await fleet(context)).held_on(record.worker_id))
 
 
 async def _reason(context: Context, record: RunRecord) -> str | None:
@@ -207,6 +219,7 @@ def row_of(context: Context, record: RunRecord, now: datetime) -> RunRow:
         parent_id=record.parent_id,
         root_id=record.root_id,
         error_line=error,
+        reason=record.reason,
         cancel_requested=record.cancel_requested,
         generation=record.generation,
     )

@@ -15,11 +15,16 @@ from typing import Any
 import msgspec
 
 from runnerq.console.models.context import Context
+from runnerq.console.models.filters import BadFields
 from runnerq.console.models.fitting import Schema, misfit, words
 from runnerq.persistence.records import Definition, RunRecord
 
 OURS = "x-runnerq"
 """Where a schema has what JSON Schema has no word for; ``runnerq.runtime.schemas`` says what."""
+
+
+class Misfit(BadFields):
+    """A value that no code is known to take. It can be meant all the same: ``unchecked`` says so."""
 
 
 class Takes(msgspec.Struct, frozen=True):

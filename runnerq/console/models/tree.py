@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 import msgspec
@@ -12,13 +12,14 @@ from runnerq.console.models.context import Context, bounded
 from runnerq.console.models.filters import RunQuery
 from runnerq.console.models.records import record_of
 from runnerq.console.models.runs import Count, RunRow, RunsPage, counted, page_of, row_of
-from runnerq.persistence.records import RunFilter, RunRecord
+from runnerq.persistence.records import RunFilter, RunRecord, Status
 
 WHOLE = 200
 """Runs of a tree that is shown whole."""
 FIRST = 50
 """Children of a page."""
 MOST_COUNTED = 1_000
+MOST_OF_TREE = 10_000
 
 
 class TreeNode(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,12 +42,16 @@ class TreePage(msgspec.Struct, frozen=True, kw_only=True):
 class TreeView(msgspec.Struct, frozen=True, kw_only=True):
     """A tree, each run followed by those below it, oldest first. ``whole`` says that all of it is here; else it is the
     path from the root to the run that was asked for, with the first of that run's children, and ``more`` is the cursor
-    of the rest of those."""
+    of the rest of those. ``counts`` says how many of all of them there are of each status;
+    with ``capped``, of the newest ten thousand."""
 
     run_id: str
+    root_id: str
     nodes: tuple[TreeNode, ...]
     whole: bool
     more: str | None
+    counts: tuple[tuple[Status, int], ...]
+    capped: bool
 
 
 @bounded
@@ -62,7 +67,16 @@ async def tree(context: Context, run_id: str) -> TreeView:
     page = await _children(context, record, None, FIRST, now)
     above = [await _node(context, row_of(context, each, now), depth, open_=True) for depth, each in enumerate(path)]
     below = [await _node(context, row, len(path)) for row in page.rows]
-    return TreeView(run_id=record.id, nodes=(*above, *below), whole=False, more=page.next)
+    by_status = await storage.aggregate(RunFilter(root=record.root_id), "status", MOST_OF_TREE)
+    return TreeView(
+        run_id=record.id,
+        root_id=record.root_id,
+        nodes=(*above, *below),
+        whole=False,
+        more=page.next,
+        counts=_by_status({group.value: group.count for group in by_status.groups}),
+        capped=by_status.capped,
+    )
 
 
 @bounded
@@ -118,4 +132,16 @@ def _whole(context: Context, record: RunRecord, runs: Sequence[RunRecord], now: 
         inside = below[each.id]
         nodes.append(TreeNode(run=row_of(context, each, now), depth=depth, children=Count(len(inside)), open=True))
         left += [(depth + 1, child) for child in reversed(inside)]
-    return TreeView(run_id=record.id, nodes=tuple(nodes), whole=True, more=None)
+    return TreeView(
+        run_id=record.id,
+        root_id=record.root_id,
+        nodes=tuple(nodes),
+        whole=True,
+        more=None,
+        counts=_by_status(Counter(node.run.status for node in nodes)),
+        capped=False,
+    )
+
+
+def _by_status(counts: Mapping[str, int]) -> tuple[tuple[Status, int], ...]:
+    return tuple((status, counts[status]) for status in Status if status in counts)

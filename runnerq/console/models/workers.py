@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from runnerq.client.values import worker_of
 from runnerq.console.models.context import Context, bounded
 from runnerq.errors import RunnerQError
 from runnerq.persistence.records import WorkerRecord
@@ -15,12 +16,9 @@ WorkerState: TypeAlias = Literal["alive", "silent", "left", "gone"]
 
 
 class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker. ``id`` is text, since it has more digits than a browser's numbers. ``beat_age`` is seconds since its
-    last beat. ``silent``: it has missed several beats, and its runs were not taken from it yet; ``left``: it signed
-    off; ``gone``: it did not, and its runs were taken from it.
-
-    ``library`` is the version of runnerq that it runs, ``clock_off`` how many seconds its machine's clock was ahead of
-    the database's at that beat, ``drain_at`` when somebody asked it to stop in order.
+    """A worker, as ``WorkerInfo`` has it. ``id`` is text, since it has more digits than a browser's numbers.
+    ``beat_age`` is seconds since its last beat. ``silent``: it has missed several beats, and its runs were not taken
+    from it yet; ``left``: it signed off; ``gone``: it did not, and its runs were taken from it.
     """
 
     id: str
@@ -81,26 +79,7 @@ def _state(record: WorkerRecord) -> WorkerState:
 
 
 def _view(record: WorkerRecord, now: datetime) -> WorkerView:
-    return WorkerView(
-        id=str(record.id),
-        host=record.host,
-        pid=record.pid,
-        build=record.build,
-        state=_state(record),
-        queues=record.queues,
-        serves=record.served,
-        slots=record.slots,
-        held=record.load.held,
-        running=record.load.running,
-        stuck=record.load.stuck,
-        late=record.load.late,
-        library=record.library,
-        clock_off=record.clock_off,
-        drain_at=record.drain_at,
-        lease=record.lease,
-        registered_at=record.registered_at,
-        beat_at=record.beat_at,
-        beat_age=max(0.0, (now - record.beat_at).total_seconds()),
-        left_at=record.left_at,
-        reaped_at=record.reaped_at,
-    )
+    told = msgspec.structs.asdict(worker_of(record))
+    del told["alive"]  # the state says it
+    beat_age = max(0.0, (now - record.beat_at).total_seconds())
+    return WorkerView(**{**told, "id": str(record.id), "state": _state(record), "beat_age": beat_age})

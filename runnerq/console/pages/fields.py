@@ -10,8 +10,11 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from runnerq.console.models.filters import BadFields
+from runnerq.errors import ConfigurationError
+from runnerq.workflow.given import checked_time
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _SPAN = re.compile(r"(?:in\s+)?(\d{1,9}(?:\.\d{1,3})?)\s?(ms|s|m|h|d|w)", re.IGNORECASE)
 
 
@@ -29,6 +32,8 @@ def json_of(field: str, text: str) -> Any:
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        if _SURROGATE.search(text):
+            raise BadFields({field: "it holds half of a surrogate pair, which is no character"}) from error
         raise BadFields({field: f"this is no JSON: {error}. Text stands in double quotes."}) from error
 
 
@@ -45,16 +50,21 @@ def seconds_of(field: str, text: str) -> float | None:
 def moment_of(field: str, text: str, now: datetime, zone: ZoneInfo) -> datetime:
     """A time: ISO text, in the zone where it names none, or so long from now, such as ``2h``."""
     try:
+        at = _moment(field, text, now, zone)
+        return checked_time(at, field)
+    except (OverflowError, ConfigurationError) as error:
+        raise BadFields({field: f"{text!r} is too far off: give a time that may come"}) from error
+
+
+def _moment(field: str, text: str, now: datetime, zone: ZoneInfo) -> datetime:
+    try:
         at = datetime.fromisoformat(text)
         return at if at.tzinfo is not None else at.replace(tzinfo=zone)
     except ValueError:
         pass  # then it may be a span
     if _SPAN.fullmatch(text) is None:
         raise BadFields({field: f"{text!r} is no time: write it as 2026-03-01 09:00, or 2h for so long from now"})
-    try:
-        return now + timedelta(seconds=seconds_of(field, text) or 0.0)
-    except OverflowError as error:
-        raise BadFields({field: f"{text!r} is too far off: there is no such date"}) from error
+    return now + timedelta(seconds=seconds_of(field, text) or 0.0)
 
 
 def pairs_of(field: str, text: str) -> dict[str, str] | None:

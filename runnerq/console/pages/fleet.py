@@ -5,20 +5,24 @@ from __future__ import annotations
 from litestar import Response
 
 from runnerq.console.actions import fleet
-from runnerq.console.models.filters import BadFields
+from runnerq.console.models.filters import BadFields, RunQuery
 from runnerq.console.models.limits import limits
 from runnerq.console.models.queues import queue, queues
+from runnerq.console.models.runs import list_runs
 from runnerq.console.models.types import FEW, type_, types
 from runnerq.console.models.workers import worker, workers
 from runnerq.console.names import unquoted
 from runnerq.console.pages.forms import Reader, reason_of
 from runnerq.console.pages.overview import charts
 from runnerq.console.web.context import Here
+from runnerq.console.web.cookies import Tone
 from runnerq.console.web.guards import action, view
 from runnerq.console.web.rendering import done, page
 from runnerq.persistence.records import Status
 
 OPEN = tuple(status for status in Status if not status.ended)
+MOST_RUNS = 20
+"""Runs that the page of a worker shows."""
 
 
 @view("/queues")
@@ -45,7 +49,8 @@ async def queue_act(here: Here) -> Response[str]:
             told = await fleet.resume_queue(here.context, name, reason=reason)
         case verb:
             raise BadFields({"verb": f"{verb[:40]!r} is nothing that is done to a queue"})
-    return done(here, told.message, to=form.get("back"), tone="ok" if told.changed else "warn")
+    tone: Tone = "ok" if told.changed and told.warning is None else "warn"
+    return done(here, told.told, to=form.get("back"), tone=tone)
 
 
 @view("/workers")
@@ -57,8 +62,10 @@ async def workers_page(here: Here) -> Response[str]:
 
 @view("/workers/{worker_id:str}")
 async def worker_page(here: Here, worker_id: str) -> Response[str]:
-    """One."""
-    return page(here, "worker.html", worker=await worker(here.context, worker_id))
+    """One, with the runs that it is working on."""
+    found = await worker(here.context, worker_id)
+    runs = await list_runs(here.context, RunQuery(worker=int(found.id), limit=MOST_RUNS))
+    return page(here, "worker.html", worker=found, runs=runs)
 
 
 @action("worker.write", "/workers")

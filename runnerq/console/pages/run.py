@@ -12,12 +12,14 @@ from litestar import Response
 from runnerq.console.models.attempts import AttemptRow, attempts
 from runnerq.console.models.audit import AuditQuery, audit
 from runnerq.console.models.exports import exported
+from runnerq.console.models.filters import BadFields
 from runnerq.console.models.graph import graph
 from runnerq.console.models.history import latest, spans
 from runnerq.console.models.payloads import Payload, shown_of
 from runnerq.console.models.redaction import Spot, show_all
 from runnerq.console.models.run import RunDetail, run_detail, whole_payload
 from runnerq.console.models.signals import signals
+from runnerq.console.models.taking import Misfit
 from runnerq.console.models.tree import children_of, tree
 from runnerq.console.pages.forms import Texts
 from runnerq.console.pages.run_history import history_values, number_in
@@ -50,7 +52,7 @@ def run_page(
     detail: RunDetail,
     *,
     typed: Mapping[str, str] | None = None,
-    wrong: Mapping[str, str] | None = None,
+    wrong: BadFields | None = None,
     live: bool = True,
     entries: int = 0,
     children_shown: tuple[str, ...] = (),
@@ -70,14 +72,15 @@ def run_page(
         poll=POLL if entries < LONG else POLL_LONG,
         watched=sorted(kin),
         given=Texts(typed or {}),
-        wrong=Texts(wrong or {}),
+        wrong=Texts({} if wrong is None else wrong.errors),
+        misfit=isinstance(wrong, Misfit),
         may_fork=offer is not None and offer.permitted and offer.enabled,
         **values,
     )
 
 
 async def summary_page(
-    here: Here, run_id: str, *, typed: Mapping[str, str] | None = None, wrong: Mapping[str, str] | None = None
+    here: Here, run_id: str, *, typed: Mapping[str, str] | None = None, wrong: BadFields | None = None
 ) -> Response[str]:
     """The summary, with what somebody has sent and could not be taken."""
     context = here.context
@@ -164,7 +167,7 @@ async def run_tree_rows(here: Here, run_id: str) -> Response[str]:
 
 
 async def signals_page(
-    here: Here, run_id: str, *, typed: Mapping[str, str] | None = None, wrong: Mapping[str, str] | None = None
+    here: Here, run_id: str, *, typed: Mapping[str, str] | None = None, wrong: BadFields | None = None
 ) -> Response[str]:
     """The signals, with what somebody has sent and could not be taken."""
     detail = await run_detail(here.context, run_id)

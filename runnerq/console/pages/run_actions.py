@@ -8,9 +8,11 @@ Rules
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
 
 from litestar import Response
+from litestar.handlers import HTTPRouteHandler
 
 from runnerq.console.actions import runs as verbs
 from runnerq.console.actions.doing import Done
@@ -25,6 +27,9 @@ from runnerq.console.web.guards import action, view
 from runnerq.console.web.rendering import done, page
 from runnerq.errors import RunFinished, WrongState
 
+Verb: TypeAlias = Callable[[Here, str, Form], Awaitable[Done]]
+"""Given the run's id and what was filled in, does what the form asks for."""
+
 
 async def told(here: Here, run_id: str, form: Form, work: Awaitable[Done]) -> Response[str]:
     """Do it, and go back to the page that the form was on."""
@@ -34,6 +39,20 @@ async def told(here: Here, run_id: str, form: Form, work: Awaitable[Done]) -> Re
         return done(here, str(refused), to=here.url(f"/runs/{run_id}"), tone="fail")
     back = form.get("back") or here.url(f"/runs/{run_id}")
     return done(here, came.told, to=back, tone="ok" if came.changed and came.warning is None else "warn")
+
+
+def _verb(permission: str, name: str) -> Callable[[Verb], HTTPRouteHandler]:
+    """Makes a function of the form the handler that goes back to where the form was."""
+
+    def declared(verb: Verb) -> HTTPRouteHandler:
+        async def answer(here: Here, run_id: str) -> Response[str]:
+            form = await here.form()
+            return await told(here, run_id, form, verb(here, run_id, form))
+
+        answer.__name__, answer.__doc__ = verb.__name__, verb.__doc__
+        return action(permission, f"/runs/{{run_id:str}}/{name}")(answer)
+
+    return declared
 
 
 @action("signal", "/runs/{run_id:str}/send")
@@ -50,59 +69,50 @@ async def run_send(here: Here, run_id: str) -> Response[str]:
         # There is no page where the form was sent to: what this one links to as itself is where the form was.
         here.address = here.url(f"/runs/{run_id}{'/signals' if on_signals else ''}")
         shown = signals_page if on_signals else summary_page
-        return await shown(here, run_id, typed=texts(form), wrong=bad.errors)
+        return await shown(here, run_id, typed=texts(form), wrong=bad)
 
 
-@action("cancel", "/runs/{run_id:str}/cancel")
-async def run_cancel(here: Here, run_id: str) -> Response[str]:
+@_verb("cancel", "cancel")
+async def run_cancel(here: Here, run_id: str, form: Form) -> Done:
     """Ask it to cancel."""
-    form = await here.form()
-    return await told(here, run_id, form, verbs.cancel(here.context, run_id, reason=reason_of(form)))
+    return await verbs.cancel(here.context, run_id, reason=reason_of(form))
 
 
-@action("terminate", "/runs/{run_id:str}/terminate")
-async def run_terminate(here: Here, run_id: str) -> Response[str]:
+@_verb("terminate", "terminate")
+async def run_terminate(here: Here, run_id: str, form: Form) -> Done:
     """End it at once."""
-    form = await here.form()
-    return await told(here, run_id, form, verbs.terminate(here.context, run_id, reason=reason_of(form)))
+    return await verbs.terminate(here.context, run_id, reason=reason_of(form))
 
 
-@action("retry", "/runs/{run_id:str}/retry")
-async def run_retry(here: Here, run_id: str) -> Response[str]:
+@_verb("retry", "retry")
+async def run_retry(here: Here, run_id: str, form: Form) -> Done:
     """Let it go on."""
-    form = await here.form()
-    work = verbs.retry(here.context, run_id, accept=form.get("accept") or None, reason=reason_of(form))
-    return await told(here, run_id, form, work)
+    return await verbs.retry(here.context, run_id, accept=form.get("accept") or None, reason=reason_of(form))
 
 
-@action("redrive", "/runs/{run_id:str}/redrive")
-async def run_redrive(here: Here, run_id: str) -> Response[str]:
+@_verb("redrive", "redrive")
+async def run_redrive(here: Here, run_id: str, form: Form) -> Done:
     """Let a dead letter go on."""
-    form = await here.form()
-    return await told(here, run_id, form, verbs.redrive(here.context, run_id, reason=reason_of(form)))
+    return await verbs.redrive(here.context, run_id, reason=reason_of(form))
 
 
-@action("reschedule", "/runs/{run_id:str}/run-now")
-async def run_run_now(here: Here, run_id: str) -> Response[str]:
+@_verb("reschedule", "run-now")
+async def run_run_now(here: Here, run_id: str, form: Form) -> Done:
     """Have it begin now."""
-    form = await here.form()
-    return await told(here, run_id, form, verbs.run_now(here.context, run_id, reason=reason_of(form)))
+    return await verbs.run_now(here.context, run_id, reason=reason_of(form))
 
 
-@action("reschedule", "/runs/{run_id:str}/reschedule")
-async def run_reschedule(here: Here, run_id: str) -> Response[str]:
+@_verb("reschedule", "reschedule")
+async def run_reschedule(here: Here, run_id: str, form: Form) -> Done:
     """Have it become due at another time."""
-    form = await here.form()
     at = moment_of("at", needed("at", form.get("at")), await here.context.now(), here.tz)
-    return await told(here, run_id, form, verbs.reschedule(here.context, run_id, at, reason=reason_of(form)))
+    return await verbs.reschedule(here.context, run_id, at, reason=reason_of(form))
 
 
-@action("reschedule", "/runs/{run_id:str}/priority")
-async def run_priority(here: Here, run_id: str) -> Response[str]:
+@_verb("reschedule", "priority")
+async def run_priority(here: Here, run_id: str, form: Form) -> Done:
     """Change who goes first."""
-    form = await here.form()
-    work = verbs.set_priority(here.context, run_id, form.get("priority"), reason=reason_of(form))
-    return await told(here, run_id, form, work)
+    return await verbs.set_priority(here.context, run_id, form.get("priority"), reason=reason_of(form))
 
 
 @action("delete", "/runs/{run_id:str}/delete")

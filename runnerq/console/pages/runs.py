@@ -26,8 +26,10 @@ MORE = ("error", "meta", "since", "until", "ended_since", "ended_until", "versio
 """Conditions that the list shows only when asked to, or when one of them is set."""
 FIELDS = ("q", "workflow", "queue", "sort", "limit", *MORE)
 """What the form has fields for, beside the row of statuses."""
-KEPT = ("fingerprint",)
+KEPT = ("fingerprint", "worker")
 """Conditions that no field of the form is for, kept while others are changed."""
+MOMENTARY = ("waiting_for", "worker")
+"""What of a row is true of a moment, and in no table that is kept."""
 NOTHING = RunsPage(rows=(), next=None, previous=None, searched_to=None, now=datetime.min.replace(tzinfo=UTC))
 """What is listed where it is not clear which runs are meant."""
 
@@ -112,7 +114,7 @@ async def _found_by_id(here: Here) -> str | None:
 async def runs_csv(here: Here) -> Response[bytes]:
     """The newest runs that fit, as a table."""
     found = await _export(here)
-    columns = [name for name in RunRow.__struct_fields__ if name != "waiting_for"]
+    columns = [name for name in RunRow.__struct_fields__ if name not in MOMENTARY]
     out = StringIO()
     csv.writer(out).writerow(columns)
     # All in quotes: where `;` parts cells, a text with one in it would be two of them.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 
 import msgspec
 from litestar import Response
@@ -12,6 +12,7 @@ from runnerq.console.actions import fleet
 from runnerq.console.actions.doing import Done
 from runnerq.console.models.filters import BadFields
 from runnerq.console.models.schedules import ScheduleView, schedule, schedules
+from runnerq.console.models.taking import Misfit
 from runnerq.console.models.types import types
 from runnerq.console.names import quoted, unquoted
 from runnerq.console.pages.forms import Reader, Texts, by_field, reason_of, texts
@@ -55,7 +56,8 @@ async def schedule_put(here: Here) -> Response[str]:
     except (BadFields, ConfigurationError) as error:
         if "seen" in by_field(error):
             return await _changed_meanwhile(here, form)
-        return await _form_page(here, Texts(BLANK | texts(form)), known="known" in form, errors=Texts(by_field(error)))
+        given, errors = Texts(BLANK | texts(form)), Texts(by_field(error))
+        return await _form_page(here, given, known="known" in form, errors=errors, misfit=isinstance(error, Misfit))
     to = here.url(f"/schedules/{quoted(form.get('name'))}")
     return done(here, told.told, to=to, tone="ok" if told.warning is None else "warn")
 
@@ -105,6 +107,7 @@ async def _form_page(
     *,
     known: bool,
     errors: Texts | None = None,
+    misfit: bool = False,
     typed: Sequence[tuple[str, str]] | None = None,
 ) -> Response[str]:
     taken = not known and errors is not None and "name" in errors and bool(given["name"])
@@ -117,6 +120,7 @@ async def _form_page(
         given=given,
         known=known,
         errors=errors or Texts(),
+        misfit=misfit,
         names=[each.name for each in await types(here.context)],
     )
 
@@ -128,11 +132,17 @@ async def _save(here: Here, form: Form) -> Done:
     # Arguments are shown masked, and perhaps cut: where nobody has touched them, those that are stored are meant.
     shown = _given(await schedule(here.context, form.get("name")))["args"]
     kept = _lines(form.get("args")) == _lines(shown)
-    request = msgspec.structs.replace(
-        _request(_without_args(form) if kept else form), seen=datetime.fromisoformat(form.get("seen"))
-    )
+    request = msgspec.structs.replace(_request(_without_args(form) if kept else form), seen=_seen(form))
     change = fleet.ScheduleChange(request=request, args="kept" if kept else "given")
     return await fleet.change_schedule(here.context, change, reason=reason_of(form))
+
+
+def _seen(form: Form) -> datetime:
+    """When the schedule had last been changed that the form was made of; what no form of ours has is never."""
+    try:
+        return datetime.fromisoformat(form.get("seen"))
+    except ValueError:
+        return datetime.min.replace(tzinfo=UTC)
 
 
 def _lines(text: str) -> list[str]:

@@ -11,6 +11,7 @@ from runnerq.console.actions.runs import start as start_run
 from runnerq.console.models.filters import BadFields
 from runnerq.console.models.redaction import MASK
 from runnerq.console.models.run import run_detail, whole_payload
+from runnerq.console.models.taking import Misfit
 from runnerq.console.models.types import TypeNotFound, type_, types
 from runnerq.console.pages.fields import json_of, moment_of, pairs_of, seconds_of
 from runnerq.console.pages.forms import Texts, by_field, reason_of, texts
@@ -52,12 +53,15 @@ async def start(here: Here) -> Response[str]:
         came = await start_run(here.context, request, reason=reason_of(form))
     except (BadFields, ConfigurationError, EncodingError, KeyTaken, TypeError, ValueError) as error:
         wrong = Texts({FIELDS.get(name, name): why for name, why in by_field(error).items()})
-        return await _form_page(here, texts(form), like=form.get("like") or None, wrong=wrong)
+        misfit = isinstance(error, Misfit)
+        return await _form_page(here, texts(form), like=form.get("like") or None, wrong=wrong, misfit=misfit)
     tone: Tone = "ok" if came.created and came.warning is None else "warn"
     return done(here, came.told, to=here.url(f"/runs/{came.run_id}"), tone=tone)
 
 
-async def _form_page(here: Here, given: Texts, *, like: str | None, wrong: Texts | None = None) -> Response[str]:
+async def _form_page(
+    here: Here, given: Texts, *, like: str | None, wrong: Texts | None = None, misfit: bool = False
+) -> Response[str]:
     wrong = wrong or Texts()
     return page(
         here,
@@ -67,6 +71,7 @@ async def _form_page(here: Here, given: Texts, *, like: str | None, wrong: Texts
         wrong=wrong,
         told=wrong[""],
         like=like,
+        misfit=misfit,
         names=[each.name for each in await types(here.context)],
         schema=await _schema(here, given["name"]),
         PRIORITIES=PRIORITIES,

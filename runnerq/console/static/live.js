@@ -1,4 +1,4 @@
-// One EventSource a visible tab; "rq:change" on <body> says that something changed.
+// One EventSource a visible tab, which has "rq:change" fired on <body>.
 (() => {
   const body = document.body, url = body.dataset.stream, badge = document.getElementById("live");
   if (!url || !badge) return;
@@ -9,10 +9,10 @@
     doubt = clearTimeout(doubt);
     state = badge.dataset.state = next;
     badge.textContent = WORDS[state];
-    badge.setAttribute("aria-pressed", paused);
+    badge.ariaPressed = paused;
   }
 
-  // 250 ms after the last change, 2 s after the first at most.
+  // 250 ms after the last, 2 s after the first.
   function change() {
     const now = Date.now();
     first ??= now;
@@ -24,7 +24,7 @@
       const held = document.querySelector("#send textarea")?.value;
       badge.textContent = held ? "Held: you type" : WORDS[state];
       if (held) change(); else body.dispatchEvent(new Event("rq:change"));
-    }, Math.max(0, Math.min(250, first + 2000 - now)));
+    }, Math.min(250, first + 2000 - now));
   }
 
   function close() {
@@ -36,15 +36,16 @@
 
   function open() {
     close();
+    if (paused) show("paused");
     if (paused || document.hidden) return;
     source = new EventSource(url);
-    // Look again: what changed before was told to nobody.
+    // What changed before was told to nobody.
     source.addEventListener("hello", () => { show("live"); change(); });
     source.addEventListener("resync", change);
     source.onmessage = change;
     source.onerror = () => {
       // It tries again, unless the answer was no stream.
-      if (source.readyState !== EventSource.CLOSED) doubt ??= setTimeout(show, 2500, "offline");
+      if (source.readyState < EventSource.CLOSED) doubt ??= setTimeout(show, 2500, "offline");
       else { close(); poll(); }
     };
   }
@@ -60,13 +61,18 @@
   badge.hidden = false;
   badge.addEventListener("click", () => {
     paused = !paused;
-    if (paused) { close(); show("paused"); } else open();
+    open();
   });
-  // Between its events a run says nothing: data-poll is seconds.
+  const streams = () => source?.readyState === EventSource.OPEN;
+  // Not all is an event: data-poll is seconds.
   setInterval(() => {
-    const every = state === "live" && document.querySelector("[data-poll]")?.dataset.poll;
+    const every = streams() && document.querySelector("[data-poll]")?.dataset.poll;
     if (every && ++beats % every === 0) change();
   }, 1000);
+  // The stream goes on without a database; the page does not.
+  body.addEventListener("htmx:after:request", ({ detail: { ctx } }) => {
+    if (streams()) show(ctx.response.status < 400 ? "live" : "offline");
+  });
   document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
   addEventListener("pagehide", close);
   addEventListener("pageshow", open);

@@ -1,12 +1,13 @@
-// Copying, ticking, times that go on.
+// Copying, ticking, keys, times.
 (() => {
+  const find = (selector) => document.querySelector(selector);
   const all = (selector, root = document) => [...root.querySelectorAll(selector)];
 
   function toast(words) {
     const line = document.createElement("p");
     line.className = "note ok";
     line.textContent = words;
-    document.getElementById("toasts")?.append(line);
+    find("#toasts").append(line);
     setTimeout(() => line.remove(), 3000);
   }
 
@@ -14,7 +15,7 @@
     try {
       await navigator.clipboard.writeText(text);
     } catch {
-      // There is no clipboard without https.
+      // Without https.
       const area = document.createElement("textarea");
       area.value = text;
       document.body.append(area);
@@ -25,14 +26,13 @@
     toast("Copied");
   }
 
-  // The server does not know what is ticked.
   function count() {
     for (const each of all("#bulk [data-count]")) each.textContent = all("#bulk [name=id]:checked").length;
   }
 
   document.addEventListener("click", ({ target }) => {
     const from = target.closest("[data-copy], [data-copy-from]")?.dataset;
-    if (from) copy(from.copy ?? document.querySelector(from.copyFrom).textContent);
+    if (from) copy(from.copy ?? find(from.copyFrom).textContent);
   });
   document.addEventListener("change", ({ target }) => {
     if (target.matches("[data-all]")) for (const each of all("[name=id]", target.form)) each.checked = target.checked;
@@ -42,14 +42,46 @@
 
   // As the server's `ago`, by its clock.
   const UNITS = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
-  const skew = Date.now() - (Date.parse(document.body.dataset.now) || Date.now());
+  const of = (at, far) => far >= UNITS[at]?.[0] ? `${Math.floor(far / UNITS[at][0])} ${UNITS[at][1]}` : "";
+  const skew = Date.now() - Date.parse(document.body.dataset.now);
   setInterval(() => {
-    if (document.hidden) return;
     for (const each of all("time[data-ago]")) {
       const past = Date.now() - skew - Date.parse(each.dateTime), far = Math.abs(past) / 1000;
-      const [size, name] = UNITS.find(([unit]) => far >= unit) ?? [];
-      const words = `${Math.floor(far / size)} ${name}`;
-      each.textContent = !size ? "just now" : past < 0 ? `in ${words}` : `${words} ago`;
+      const at = UNITS.findIndex(([unit]) => far >= unit), words = of(at, far);
+      each.textContent = at < 0 ? "just now" : past > 0 ? `${words} ago`
+        : `in ${words} ${at < 2 ? of(at + 1, far % UNITS[at][0]) : ""}`.trim();
     }
   }, 1000);
+
+  const row = () => document.activeElement.closest("tr");
+  const PLACES = { r: "/runs", f: "/dead-letter", s: "/schedules", q: "/queues", w: "/workers" };
+  let going = 0;
+
+  function move(by) {
+    const rows = all("[data-keys] > tbody > tr:has(a)");
+    rows[rows.indexOf(row()) + by]?.querySelector("a").focus();
+  }
+
+  const ACTIONS = {
+    "/": () => find("#search")?.focus(),
+    "?": () => find("#keys")?.togglePopover(),
+    j: () => move(1),
+    k: () => move(-1),
+    x: () => row()?.querySelector("[type=checkbox]")?.click(),
+    r: () => location.reload(),
+    p: () => find("#live:not([hidden])")?.click(),
+    t: () => (find("#theme [aria-pressed=true] ~ button") ?? find("#theme button"))?.click(),
+  };
+
+  document.addEventListener("keydown", (event) => {
+    const { key, target } = event;
+    if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+    if (target.closest("input:not([type=checkbox]), select, textarea, [popover]")) return;
+    const place = Date.now() - going < 1500 && PLACES[key], act = ACTIONS[key];
+    going = key === "g" ? Date.now() : 0;
+    if (place) location.href = document.body.dataset.base + place;
+    else if (act) act();
+    else return;
+    event.preventDefault();
+  });
 })();

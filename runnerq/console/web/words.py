@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, tzinfo
+from itertools import pairwise
 
+_FAR = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"), (1, ""))
 _SIZES = ("kB", "MB", "GB", "TB")
 
 
@@ -18,13 +20,18 @@ def span(seconds: float | timedelta) -> str:
 
 
 def ago(at: datetime, now: datetime) -> str:
-    """How far a time is from now, in one unit: ``just now``, ``42 s ago``, ``3 min ago``, ``in 2 h``, ``5 d ago``."""
+    """How far a time is from now: ``just now``, ``42 s ago``, ``3 min ago``, ``in 2 h 5 min``, ``5 d ago``.
+
+    In one unit; of what lies hours or days ahead in two, since somebody may have to be there in time.
+    """
     passed = (now - at).total_seconds()
     far = abs(passed)
-    for length, word in ((86400, "d"), (3600, "h"), (60, "min"), (1, "s")):
+    for (length, word), (lesser, part) in pairwise(_FAR):
         if far >= length:
-            words = f"{int(far // length)} {word}"
-            return f"{words} ago" if passed > 0 else f"in {words}"
+            words, rest = f"{int(far // length)} {word}", int(far % length // lesser)
+            if passed > 0:
+                return f"{words} ago"
+            return f"in {words} {rest} {part}" if rest and length > 60 else f"in {words}"
     return "just now"
 
 

@@ -167,6 +167,8 @@ class Book:
         limit = self.limit_of(row)
         if limit is None or row.state != "running":
             return
+        # What holds the places by then may be waiting for it, or there may be none.
+        row.exempt = row.cancel is not None
         for other in self.open.values():
             new = self.runs[other.run_id].new
             if new.limit is not None and new.limit.scope == limit.scope and other.state == "pending":

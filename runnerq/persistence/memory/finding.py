@@ -58,6 +58,7 @@ def fits(book: Book, run_id: str, where: RunFilter) -> bool:
         and (where.parent is None or new.parent_id == where.parent)
         and (where.root is None or run.root_id == where.root)
         and (not where.roots or new.parent_id is None)
+        and (where.worker is None or record(book, run_id).worker_id == where.worker)
         and (where.since is None or run.created_at >= where.since)
         and (where.until is None or run.created_at < where.until)
         and _ended_so(book.outcomes.get(run_id), where)

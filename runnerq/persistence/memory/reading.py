@@ -176,6 +176,7 @@ def record(book: Book, run_id: str) -> RunRecord:
         cancel_requested=(row is not None and row.cancel is not None)
         or (outcome is not None and outcome.cancel_requested),
         limit=new.limit,
+        worker_id=row.worker_id if row is not None and row.state == "running" else None,
     )
 
 

@@ -32,7 +32,8 @@ def _start(
     if new.parent_id is not None and new.parent_id not in book.open and new.parent_id not in together:
         return StartReply(id=new.id, created=False, refused=True)
     holder = _holder(book, new)
-    if holder is not None and not (_may_take(book, new, holder) and _named(new) not in fresh_keys):
+    taken = _named(new) in fresh_keys and new.on_duplicate != "allow_reuse"
+    if holder is not None and (taken or not _may_take(book, new, holder)):
         return StartReply(id=holder, created=False, refused=new.on_duplicate in _REFUSING)
     _create(book, new, now)
     if new.key is not None:

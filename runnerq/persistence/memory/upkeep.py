@@ -97,7 +97,7 @@ def reap(book: Book, worker_id: int, token: int, limit: int, now: datetime) -> l
         if row.state == "running" and (holder is None or holder.reaped):
             if holder is not None and holder.left_at is not None:
                 _return(book, row)
-                reaped.append(Reaped(run_id=row.run_id, crashes=row.crashes))
+                reaped.append(_reaped(book, row))
             else:
                 reaped.append(_reap(book, row, worker_id, token, now))
     return reaped
@@ -109,14 +109,18 @@ def _reap(book: Book, row: Open, worker_id: int, token: int, now: datetime) -> R
     if row.crashes >= CRASH_CAP:
         row.token = token
         row.worker_id = worker_id
-        return Reaped(run_id=row.run_id, crashes=row.crashes, token=token)
+        return _reaped(book, row, token)
     _take_back(book, row)
     if row.crashes == 1 or row.cancel is not None:
         book.make_ready(row, now)
     else:
         row.state = "pending"
         row.due_at = now + _backoff(row)
-    return Reaped(run_id=row.run_id, crashes=row.crashes)
+    return _reaped(book, row)
+
+
+def _reaped(book: Book, row: Open, token: int | None = None) -> Reaped:
+    return Reaped(run_id=row.run_id, name=book.runs[row.run_id].new.name, crashes=row.crashes, token=token)
 
 
 def _backoff(row: Open) -> timedelta:

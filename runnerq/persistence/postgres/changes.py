@@ -27,7 +27,7 @@ import msgspec
 
 from runnerq.errors import StorageError
 from runnerq.persistence.postgres.connections import Connections
-from runnerq.persistence.postgres.faults import told
+from runnerq.persistence.postgres.faults import translating
 from runnerq.persistence.postgres.lending import Connection
 from runnerq.persistence.postgres.statements import Statements
 from runnerq.persistence.records import Wake
@@ -68,7 +68,7 @@ class _Note(msgspec.Struct, frozen=True, omit_defaults=True):
 _decode = msgspec.json.Decoder(_Note).decode
 
 
-def joined(one: Wake, other: Wake) -> Wake:
+def merged(one: Wake, other: Wake) -> Wake:
     """One wake that says what both say."""
     return Wake(
         queues=one.queues | other.queues,
@@ -168,7 +168,7 @@ class Changes:
         if wake == _NOTHING:
             return
         self._call(wake)
-        self._untold = joined(self._untold, wake)
+        self._untold = merged(self._untold, wake)
         if self._telling is None or self._telling.done():
             self._telling = _begun(self._tell_others())
 
@@ -194,7 +194,7 @@ class Changes:
             _log.debug("a wake-up could not be sent, polling will do: %s", error)
         except asyncio.CancelledError:
             # It may have gone out or not; twice does no harm.
-            self._untold = joined(wake, self._untold)
+            self._untold = merged(wake, self._untold)
             raise
 
     async def _listen(self) -> None:
@@ -215,7 +215,7 @@ class Changes:
         lost = asyncio.Event()
         connection.add_termination_listener(lambda _: lost.set())
         try:
-            with told():
+            with translating():
                 await connection.add_listener(self._channel, self._heard)
                 while await self._comes_back(connection):
                     if not self._listening.is_set():

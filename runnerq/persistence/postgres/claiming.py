@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 from datetime import datetime
 
+from runnerq.errors import SchemaError, StorageUnavailable
 from runnerq.persistence.postgres import rows
 from runnerq.persistence.postgres.floors import Place
 from runnerq.persistence.postgres.lending import Record
@@ -25,6 +27,8 @@ _LARGE = 32
 
 _HURRIED = 200
 """Lines that are looked at between full claims, for keys that have no gate yet."""
+
+_log = logging.getLogger("runnerq.postgres")
 
 
 class Claims(Lines):
@@ -81,7 +85,9 @@ class Claims(Lines):
         again = await self._open_gates(shut)
         self._limited = self._limited or bool(again)
         opened |= again
-        self._tell_others({queue for queue, served in opened if not short or (queue, served) not in request.pairs})
+        # What this worker frees it takes itself, if it can.
+        others = {queue for queue, served in opened if not short or (queue, served) not in request.pairs}
+        self._changes.tell(Wake(queues=frozenset(others)))
         return Claim(
             runs=await self._whole(request, records),
             now=head["now"],
@@ -96,15 +102,24 @@ class Claims(Lines):
         if not begun:
             return tuple(fresh.values())
         parked = {record["run_id"] for record in records if record["prior"] == request.held.get(record["run_id"])}
-        found = await self._connections.fetch_quick(
-            self._statements["read_claimed"], begun, request.token, list(parked)
-        )
         whole = {
             record["run_id"]: rows.begun(fresh[record["run_id"]], record, resumed=record["run_id"] in parked)
-            for record in found
+            for record in await self._begun(begun, request.token, list(parked))
         }
         claimed = (fresh[record["run_id"]] if record["blank"] else whole.get(record["run_id"]) for record in records)
         return tuple(run for run in claimed if run is not None)
+
+    async def _begun(self, run_ids: Sequence[str], token: int, parked: Sequence[str]) -> Sequence[Record]:
+        """What is on record of these; without those of which it cannot be read, which nobody holds then."""
+        try:
+            return await self._connections.fetch_quick(self._statements["read_claimed"], run_ids, token, parked)
+        except (StorageUnavailable, SchemaError):
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it is, it must hit the run that shows it alone
+            if len(run_ids) > 1:
+                return [record for run_id in run_ids for record in await self._begun([run_id], token, parked)]
+            _log.error("run %s: what is on record of it cannot be read: %r", run_ids[0], error)
+            return []
 
     def _next_due(
         self, request: ClaimRequest, places: Sequence[Place | None], head: Record, records: Sequence[Record]
@@ -118,10 +133,6 @@ class Claims(Lines):
         anew = head["now"] + self._floors.anew(time.monotonic()) if short and any(places) else None
         times = (head["next_due"], head["next_open"], anew)
         return min((each for each in times if each is not None), default=None)
-
-    def _tell_others(self, queues: set[str]) -> None:
-        """What this worker frees it takes itself, if it can."""
-        self._changes.tell(Wake(queues=frozenset(queues)))
 
     async def _claim(
         self, request: ClaimRequest, places: Sequence[Place | None], limit: int, candidates: int

@@ -14,20 +14,18 @@ import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from typing import TypeVar
 
 import msgspec
 
+from runnerq.persistence.postgres import rows
 from runnerq.persistence.postgres.changes import probe_of
-from runnerq.persistence.postgres.faults import told
+from runnerq.persistence.postgres.faults import translating
 from runnerq.persistence.postgres.greeting import Seen, call, look
 from runnerq.persistence.postgres.lending import Lent, Record
 from runnerq.persistence.postgres.nameless import Nameless
 from runnerq.persistence.postgres.rights import needed
 from runnerq.persistence.postgres.schema import Standing, standing
 from runnerq.persistence.postgres.statements import Statements, checked_schema
-
-T = TypeVar("T", bound=msgspec.Struct)
 
 PATIENCE = 15.0
 """Seconds for one look."""
@@ -135,18 +133,23 @@ class Condition:
     async def missing_rights(self) -> Sequence[tuple[str, str]]:
         """What is not open to this role, with the right that it needs: tables, functions and the schema itself."""
         tables, rights = zip(*needed(), strict=True)
-        rows = await self._read("read_rights", self.schema_name, list(tables), list(rights))
-        return [(row["name"], row["needs"]) for row in rows]
+        found = await self._read("read_rights", self.schema_name, list(tables), list(rights))
+        return [(record["name"], record["needs"]) for record in found]
+
+    async def missing_tables(self) -> Sequence[str]:
+        """Those that the code asks for by names that there are not."""
+        there = {each.name for each in await self.tables()}
+        return sorted({table for table, _ in needed()} - there)
 
     async def held_back(self, age: float) -> Sequence[HeldBack]:
         """What has been open for so many seconds."""
-        rows = await self._read("read_held_back", age)
-        return [_as(HeldBack, row) for row in rows]
+        found = await self._read("read_held_back", age)
+        return [rows.of(HeldBack, record) for record in found]
 
     async def tables(self) -> Sequence[TableCondition]:
         """Those of the schema, the largest first."""
-        rows = await self._read("read_tables", self.schema_name)
-        return [_as(TableCondition, row) for row in rows]
+        found = await self._read("read_tables", self.schema_name)
+        return [rows.of(TableCondition, record, broken=tuple(record["broken"])) for record in found]
 
     async def hears(self, direct_dsn: str | None, patience: float) -> bool:
         """Whether what is told by the DSN is heard by LISTEN, on the server's own address if that is another."""
@@ -157,7 +160,7 @@ class Condition:
             if payload == note:
                 heard.set()
 
-        with told():
+        with translating():
             listener = await call(direct_dsn or self._dsn, {}, command_timeout=PATIENCE)
             try:
                 await listener.add_listener(channel, hear)
@@ -173,20 +176,15 @@ class Condition:
 
     async def _read(self, statement: str, *args: object) -> Sequence[Record]:
         connection = await self._connected()
-        with told():
+        with translating():
             return await connection.fetch(self._statements[statement], *args)
 
     async def _connected(self) -> Lent:
         """A statement that is refused may have cost the connection: then it is another one."""
         if self._connection is None or self._connection.is_closed():
-            with told():
+            with translating():
                 self._connection = Nameless(await call(self._dsn, {}, command_timeout=PATIENCE))
         return self._connection
-
-
-def _as(kind: type[T], row: Record) -> T:
-    """The row, whose columns are called as the fields are."""
-    return msgspec.convert({field.name: row[field.name] for field in msgspec.structs.fields(kind)}, kind)
 
 
 @asynccontextmanager

@@ -14,6 +14,9 @@ Rules
 - Through a pooler there is no session of ours, and so no settings and no statements that are kept: each is planned when
   it is sent (``nameless``). Claims and upkeep, which look among all runs, bring these settings in their transactions:
   without, a sweep over tables that were not analyzed yet takes seconds, most of them to compile it (jit).
+- Several statements of one transaction rely on seeing what was committed before each of them: the isolation is READ
+  COMMITTED, whatever is set for the database. Its other settings are left alone, but for what migrations may take.
+- A machine that vanishes in the middle of a transaction of ours keeps what that holds for SILENT and no longer.
 - That the DSN leads to a pooler is said by ``pooled``, and found out where it is not. What needs a session, LISTEN and
   the beat's presence, takes ``direct_dsn``, or does without.
 - A server that does not answer is asked again until ``connect_timeout``; one that refuses us is not.
@@ -26,12 +29,12 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import TypeVar, cast
+from typing import NamedTuple, TypeVar, cast
 
 import asyncpg
 
 from runnerq.errors import ConfigurationError, StorageUnavailable
-from runnerq.persistence.postgres.faults import told
+from runnerq.persistence.postgres.faults import translating
 from runnerq.persistence.postgres.greeting import STEADY_PLANS, Seen, call, look, place_of
 from runnerq.persistence.postgres.lending import Connection, Lent, Pool, Record
 from runnerq.persistence.postgres.nameless import Nameless
@@ -43,6 +46,9 @@ COMMAND_TIMEOUT = 60.0
 
 PROMPT_TIMEOUT = 15.0
 """The same for what never waits for a lock: claims, and turns, which are sent again until they are answered."""
+
+SILENT = 10_000
+"""Milliseconds for which the server lets a transaction of ours be idle: its client is gone."""
 
 _LOCK_PIECE = {"lock_timeout": "50"}
 """Milliseconds of one try: as long as each of a crowd that wants one held run keeps another one waiting."""
@@ -56,6 +62,10 @@ a user called it off. Nobody did: after a cancel of ours asyncpg raises that, an
 
 _PAUSE, _LONGEST_PAUSE = 0.05, 0.5
 """Seconds between two tries to get a lock that somebody holds."""
+
+_READ_COMMITTED = {"default_transaction_isolation": "read committed"}
+_KEPT_ALIVE = {"tcp_keepalives_idle": "60", "tcp_keepalives_interval": "10", "tcp_keepalives_count": "3"}
+"""So that a firewall or a load balancer between does not forget a connection that is idle for some minutes."""
 
 _HARMLESS_TO_LOSE = {"synchronous_commit": "off"}
 _NOT_COMPILED = {"jit": "off"}
@@ -74,6 +84,19 @@ _PARTING = 5.0
 _log = logging.getLogger("runnerq.postgres")
 
 
+class _Pools(NamedTuple):
+    """By what a statement may wait for; see the rules."""
+
+    durable: Pool
+    prompt: Pool
+    patient: Pool
+    upkeep: Pool
+    quick: Pool
+    turns: Pool
+    fresh: Pool
+    transactions: Pool
+
+
 class Connections:
     """The connections of one storage object. Used on one event loop; those of the caller's own may be had on any."""
 
@@ -86,14 +109,7 @@ class Connections:
         self._connect_timeout = connect_timeout
         self._database: str | None = None
         self._trying_again = asyncio.Semaphore(_TRYING_AGAIN)
-        self._durable: Pool | None = None
-        self._prompt: Pool | None = None
-        self._patient: Pool | None = None
-        self._upkeep: Pool | None = None
-        self._quick: Pool | None = None
-        self._turns: Pool | None = None
-        self._fresh: Pool | None = None
-        self._transactions: Pool | None = None
+        self._made: _Pools | None = None
 
     async def open(self) -> None:
         """Look at the server once, then make the pools.
@@ -114,21 +130,21 @@ class Connections:
             self._pooled = True
         if self._direct_dsn is not None:
             _check_direct(place_of(self._direct_dsn), await look(self._direct_dsn, self._connect_timeout), seen)
-        self._durable = self._pool(_DURABLE_CONNECTIONS, COMMAND_TIMEOUT)
-        self._prompt = self._pool(_PROMPT_CONNECTIONS, PROMPT_TIMEOUT)
-        self._patient = self._pool(_PATIENT_CONNECTIONS, COMMAND_TIMEOUT, _LOCK_PIECE)
-        self._upkeep = self._pool(_UPKEEP_CONNECTIONS, PROMPT_TIMEOUT, STEADY_PLANS) if self._pooled else self._prompt
-        self._quick = self._pool(_QUICK_CONNECTIONS, PROMPT_TIMEOUT, STEADY_PLANS | _HARMLESS_TO_LOSE)
-        self._turns = self._pool(_TURN_CONNECTIONS, PROMPT_TIMEOUT)
-        self._fresh = Pool(self._planned_anew, _FRESH_CONNECTIONS)
-        self._transactions = Pool(self._whole, _TRANSACTION_CONNECTIONS)
+        prompt = self._pool(_PROMPT_CONNECTIONS, PROMPT_TIMEOUT)
+        briefly = _LOCK_PIECE | {"idle_in_transaction_session_timeout": str(SILENT)}
+        self._made = _Pools(
+            durable=self._pool(_DURABLE_CONNECTIONS, COMMAND_TIMEOUT),
+            prompt=prompt,
+            patient=self._pool(_PATIENT_CONNECTIONS, COMMAND_TIMEOUT, briefly),
+            upkeep=self._pool(_UPKEEP_CONNECTIONS, PROMPT_TIMEOUT, STEADY_PLANS) if self._pooled else prompt,
+            quick=self._pool(_QUICK_CONNECTIONS, PROMPT_TIMEOUT, STEADY_PLANS | _HARMLESS_TO_LOSE),
+            turns=self._pool(_TURN_CONNECTIONS, PROMPT_TIMEOUT),
+            fresh=Pool(self._planned_anew, _FRESH_CONNECTIONS),
+            transactions=Pool(self._whole, _TRANSACTION_CONNECTIONS),
+        )
 
     async def close(self) -> None:
-        made = {self._durable, self._prompt, self._patient, self._upkeep, self._quick, self._turns, self._fresh}
-        made.add(self._transactions)
-        pools = [pool for pool in made if pool is not None]
-        self._durable = self._prompt = self._patient = self._upkeep = self._quick = self._turns = self._fresh = None
-        self._transactions = None
+        pools, self._made = set(self._made or ()), None
         try:
             for pool in pools:
                 await pool.close(_PARTING)
@@ -156,42 +172,44 @@ class Connections:
     @asynccontextmanager
     async def whole(self) -> AsyncIterator[Connection]:
         """Lend a connection for a transaction of a user's: nothing is set on it, and no statement timed, by us."""
-        with told():
-            async with _opened(self._transactions).connection() as connection:
+        with translating():
+            async with self._pools.transactions.connection() as connection:
                 yield cast("Connection", connection)
 
     async def session(
         self, settings: Mapping[str, str] | None = None, *, command_timeout: float = COMMAND_TIMEOUT
     ) -> Connection:
         """A connection of the caller's own to the server itself, and so a session; only where it can be had."""
-        with told():
+        with translating():
             return await self._steady(self._direct_dsn or self._dsn, settings or {}, command_timeout)
 
     async def connect(self, *, command_timeout: float = COMMAND_TIMEOUT) -> Connection:
-        """A connection of the caller's own for transactions, each of which may find itself in another session."""
-        with told():
-            return await call(self._dsn, {}, command_timeout=command_timeout)
+        """A connection of the caller's own for migrations; each transaction may find itself in another session."""
+        # An index of a large table takes as long as it takes.
+        settings = {"statement_timeout": "0"} if self.keeps_sessions else {}
+        with translating():
+            return await call(self._dsn, settings, command_timeout=command_timeout)
 
     async def connect_for_statements(self, *, command_timeout: float) -> Lent:
         """A connection of the caller's own for statements that are sent again and again, and need no session."""
-        with told():
+        with translating():
             return await self._nameless({}, command_timeout)
 
     async def fetch(self, statement: str, *args: object) -> Sequence[Record]:
-        with told():
-            return await _opened(self._durable).fetch(statement, *args)
+        with translating():
+            return await self._pools.durable.fetch(statement, *args)
 
     async def fetch_prompt(self, statement: str, *args: object) -> Sequence[Record]:
         """``fetch`` for what waits for no lock."""
-        with told():
-            return await _opened(self._prompt).fetch(statement, *args)
+        with translating():
+            return await self._pools.prompt.fetch(statement, *args)
 
     async def fetch_patient(self, statement: str, *args: object) -> Sequence[Record]:
         """``fetch`` for what may have to wait for a run that somebody's transaction holds.
 
         Raises StorageUnavailable where that lasts too long.
         """
-        return await self._until_had(lambda: _opened(self._patient).fetch(statement, *args))
+        return await self._until_had(lambda: self._pools.patient.fetch(statement, *args))
 
     async def in_transaction(self, work: Callable[[Lent], Awaitable[T]]) -> T:
         """``fetch_patient`` for several statements, each of which sees what was committed before it began.
@@ -200,7 +218,7 @@ class Connections:
         """
 
         async def within() -> T:
-            async with _opened(self._patient).transaction() as connection:
+            async with self._pools.patient.transaction() as connection:
                 return await work(connection)
 
         return await self._until_had(within)
@@ -208,39 +226,41 @@ class Connections:
     async def in_transaction_at_once(self, work: Callable[[Lent], Awaitable[T]]) -> T | None:
         """``in_transaction``, once, or None if it has to wait for a lock longer than a moment; then nothing was
         written."""
-        with told():
+        with translating():
             try:
-                async with _opened(self._patient).transaction() as connection:
+                async with self._pools.patient.transaction() as connection:
                     return await work(connection)
             except _NOT_HAD:
                 return None
 
     async def fetch_turns(self, statement: str, *args: object) -> Sequence[Record]:
         """``fetch`` for turns, which wait for no lock: one silent connection must not stop a worker for long."""
-        with told():
-            return await _opened(self._turns).fetch(statement, *args)
+        with translating():
+            return await self._pools.turns.fetch(statement, *args)
 
     async def fetch_upkeep(self, statement: str, *args: object) -> Sequence[Record]:
         """``fetch`` for what looks among all runs: its plan is steady also through a pooler."""
-        with told():
-            return await _opened(self._upkeep).fetch(statement, *args)
+        with translating():
+            return await self._pools.upkeep.fetch(statement, *args)
 
     async def fetch_quick(self, statement: str, *args: object) -> Sequence[Record]:
         """``fetch`` without waiting for the disk: for what is harmless to lose."""
-        with told():
-            return await _opened(self._quick).fetch(statement, *args)
+        with translating():
+            return await self._pools.quick.fetch(statement, *args)
 
     async def fetch_fresh(self, statement: str, *args: object) -> Sequence[Record]:
         """``fetch`` with a plan made for these arguments and for the tables as they are."""
-        with told():
-            return await _opened(self._fresh).fetch(statement, *args)
+        with translating():
+            return await self._pools.fresh.fetch(statement, *args)
 
     async def fetch_impatiently(self, statement: str, *args: object) -> Sequence[Record] | None:
         """``fetch``, or None if it has to wait for a lock longer than a moment; then nothing was written."""
-        with told():
+        with translating():
             try:
-                async with _opened(self._prompt).transaction() as connection:
-                    await connection.execute("set local lock_timeout = '200ms'")
+                async with self._pools.prompt.transaction() as connection:
+                    await connection.execute(
+                        f"set local lock_timeout = '200ms'; set local idle_in_transaction_session_timeout = {SILENT}"
+                    )
                     return await connection.fetch(statement, *args)
             except _NOT_HAD:
                 return None
@@ -249,7 +269,7 @@ class Connections:
         """Do it as soon as nobody holds the locks that it needs; where one is not had, it has written nothing."""
         until = time.monotonic() + COMMAND_TIMEOUT
         pause = _PAUSE
-        with told():
+        with translating():
             with suppress(*_NOT_HAD):
                 return await work()
             while True:
@@ -261,6 +281,12 @@ class Connections:
                 except _NOT_HAD:
                     if time.monotonic() > until:
                         raise
+
+    @property
+    def _pools(self) -> _Pools:
+        if self._made is None:
+            raise StorageUnavailable("the storage is not open: call open(), or use it inside of 'async with'")
+        return self._made
 
     def _pool(self, size: int, command_timeout: float, settings: Mapping[str, str] | None = None) -> Pool:
         local = settings or {}
@@ -282,15 +308,8 @@ class Connections:
         return Nameless(await call(self._dsn, {}, command_timeout=command_timeout), settings)
 
     async def _steady(self, dsn: str, settings: Mapping[str, str], command_timeout: float) -> Connection:
-        return await call(
-            dsn, {**STEADY_PLANS, **settings}, command_timeout=command_timeout, kept_statements=_KEPT_STATEMENTS
-        )
-
-
-def _opened(pool: Pool | None) -> Pool:
-    if pool is None:
-        raise StorageUnavailable("the storage is not open: call open(), or use it inside of 'async with'")
-    return pool
+        steady = {**STEADY_PLANS, **_READ_COMMITTED, **_KEPT_ALIVE, **settings}
+        return await call(dsn, steady, command_timeout=command_timeout, kept_statements=_KEPT_STATEMENTS)
 
 
 def _check_direct(place: str, direct: Seen, other: Seen) -> None:

@@ -72,7 +72,7 @@ def _from_state(error: asyncpg.PostgresError) -> RunnerQError:
     return StorageError(f"Postgres answered with an error: {error} (SQLSTATE {state})")
 
 
-class _Told:
+class _Translating:
     """A class and not a generator: it stands around every statement, and costs a tenth of one."""
 
     def __enter__(self) -> None: ...
@@ -86,9 +86,9 @@ class _Told:
                 raise ours from error
 
 
-_TOLD = _Told()
+_TRANSLATING = _Translating()
 
 
-def told() -> _Told:
-    """``with told():`` raises what happens inside as an error of ours, with the original as its cause."""
-    return _TOLD
+def translating() -> _Translating:
+    """``with translating():`` raises what happens inside as an error of ours, with the original as its cause."""
+    return _TRANSLATING

@@ -15,7 +15,7 @@ import asyncpg
 import msgspec
 
 from runnerq.errors import ConfigurationError, SchemaError, StorageUnavailable
-from runnerq.persistence.postgres.faults import told
+from runnerq.persistence.postgres.faults import translating
 from runnerq.persistence.postgres.lending import Connection
 
 STEADY_PLANS = {
@@ -150,7 +150,7 @@ async def look(dsn: str, connect_timeout: float) -> Seen:
     """
     connection, takes_settings = await _first(dsn, connect_timeout)
     try:
-        with told():
+        with translating():
             [row] = await connection.fetch(_LOOK, list(STEADY_PLANS))
     finally:
         await connection.close()

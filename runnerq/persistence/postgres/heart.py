@@ -12,8 +12,8 @@ import asyncpg
 from runnerq.errors import StorageError, StorageRefused
 from runnerq.persistence.postgres.connections import Connections
 from runnerq.persistence.postgres.documents import details_parameters
-from runnerq.persistence.postgres.faults import told
-from runnerq.persistence.postgres.lending import Lent
+from runnerq.persistence.postgres.faults import translating
+from runnerq.persistence.postgres.lending import Lent, can_only_read
 from runnerq.persistence.postgres.statements import Statements
 from runnerq.persistence.records import Arrival, Details, Load, Pulse
 
@@ -44,7 +44,7 @@ class PostgresHeart:
             return
         connection = await self._connections.session(_KEEPALIVES, command_timeout=_PATIENCE)
         try:
-            with told():
+            with translating():
                 [backend] = await connection.fetch(self._statements["read_backend"])
         except BaseException:
             connection.terminate()
@@ -57,7 +57,7 @@ class PostgresHeart:
             await self.open()
         connection = self._connection
         assert connection is not None, "just opened"  # noqa: S101 - just opened
-        with told():
+        with translating():
             try:
                 records = await connection.fetch(
                     self._statements["beat"],
@@ -72,9 +72,11 @@ class PostgresHeart:
                 )
                 alive = records[0]["alive"]
                 held_back = await self._keep(connection, details) if alive and details else ()
-            except asyncpg.PostgresError:
+            except asyncpg.PostgresError as error:
                 # The server has answered, so this worker is there. A connection that is dropped for it would say
                 # otherwise: the worker's row names it. One that the server has ended is closed by now.
+                if can_only_read(error):
+                    connection.terminate()
                 raise
             except BaseException:
                 # Whatever happened to it, the next beat starts afresh.
@@ -95,7 +97,7 @@ class PostgresHeart:
     async def _keep(self, connection: Lent, details: Sequence[Details]) -> tuple[str, ...]:
         """Write the details; the runs whose details are to be sent again."""
         try:
-            with told():
+            with translating():
                 records = await connection.fetch(self._statements["keep_details"], *details_parameters(details))
         except StorageRefused as refusal:
             if len(details) > 1:
@@ -115,5 +117,5 @@ class PostgresHeart:
     async def close(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            with told():
+            with translating():
                 await connection.close(timeout=_PATIENCE)

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from runnerq.errors import RunnerQError, SchemaError, StorageRefused, StorageUnavailable, UsageError
 from runnerq.persistence.postgres.adapters import Borrowed, as_text, borrowed
-from runnerq.persistence.postgres.changes import Changes, joined
+from runnerq.persistence.postgres.changes import Changes, merged
 from runnerq.persistence.postgres.core import Core
 from runnerq.persistence.postgres.faults import about_data, about_schema, sqlstate_of
 from runnerq.persistence.postgres.lending import Record
@@ -107,7 +107,7 @@ class _Untold:
         self._wake = Wake()
 
     def tell(self, wake: Wake) -> None:
-        self._wake = joined(self._wake, wake)
+        self._wake = merged(self._wake, wake)
 
     def taken(self) -> Wake:
         wake, self._wake = self._wake, Wake()

@@ -71,7 +71,7 @@ class Pool:
             try:
                 return await connection.fetch(statement, *args)
             except BaseException as error:
-                _cut_if_silent(connection, error)
+                _cut_if_useless(connection, error)
                 raise
             finally:
                 self._give_back(connection)
@@ -84,7 +84,7 @@ class Pool:
             try:
                 yield connection
             except BaseException as error:
-                _cut_if_silent(connection, error)
+                _cut_if_useless(connection, error)
                 raise
             finally:
                 self._give_back(connection)
@@ -143,7 +143,13 @@ class Pool:
             self._idle.append(connection)
 
 
-def _cut_if_silent(connection: Lent, error: BaseException) -> None:
+def can_only_read(error: BaseException) -> bool:
+    """Whether the server refuses to write: after a failover the old one may be at its address for a while, a standby,
+    and whoever called it then would have it for good."""
+    return isinstance(error, asyncpg.ReadOnlySQLTransactionError)
+
+
+def _cut_if_useless(connection: Lent, error: BaseException) -> None:
     """What follows on a silent or broken connection would wait for the answer that did not come, so it is cut.
 
     After an error the server has answered; after a cancel asyncpg calls the statement off before it sends another.
@@ -151,7 +157,7 @@ def _cut_if_silent(connection: Lent, error: BaseException) -> None:
     if isinstance(error, AttributeError) and connection.is_closed():
         # asyncpg's own word for one that was cut, as its pool closed, between two messages of a statement.
         raise StorageUnavailable("the storage was closed while it was asked") from error
-    if not isinstance(error, asyncpg.PostgresError | asyncio.CancelledError):
+    if can_only_read(error) or not isinstance(error, asyncpg.PostgresError | asyncio.CancelledError):
         connection.terminate()
 
 

@@ -51,7 +51,7 @@ class Nameless:
         ended = False
         self._within = True
         try:
-            await self._connection.execute(f"begin; {self._settings}")
+            await self._connection.execute(f"begin isolation level read committed; {self._settings}")
             yield
             await self._connection.execute("commit")
             ended = True

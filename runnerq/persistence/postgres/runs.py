@@ -14,9 +14,9 @@ from runnerq.persistence.postgres.documents import (
     only_moves,
     only_rows,
     plain_parameters,
-    reopen_parameters,
 )
 from runnerq.persistence.postgres.lending import Record
+from runnerq.persistence.postgres.run_documents import reopen_parameters
 from runnerq.persistence.postgres.starts import wake_of
 from runnerq.persistence.postgres.texts import readable
 from runnerq.persistence.records import (

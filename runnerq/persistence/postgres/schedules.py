@@ -16,6 +16,7 @@ from datetime import datetime
 import msgspec
 
 from runnerq.errors import DecodingError, StorageRefused
+from runnerq.persistence.postgres import rows
 from runnerq.persistence.postgres.lending import Lent, Record
 from runnerq.persistence.postgres.runs import RunWrites
 from runnerq.persistence.postgres.starts import wake_of
@@ -101,7 +102,7 @@ class Schedules(RunWrites):
             if not await connection.fetch(self._statements["add_to_schedule"], name, run.id, KEPT_RUNS):
                 return None
             [record] = await connection.fetch(*self._starts.starting([run]))
-            return StartReply(id=record["id"], created=record["created"], refused=record["refused"])
+            return rows.start_reply(record)
 
         plain(name, "the name")
         reply = await self._connections.in_transaction(within)

@@ -26,7 +26,7 @@ import asyncpg
 import msgspec
 
 from runnerq.errors import SchemaError, StorageUnavailable
-from runnerq.persistence.postgres.faults import told
+from runnerq.persistence.postgres.faults import translating
 from runnerq.persistence.postgres.lending import Connection, Lent
 from runnerq.persistence.postgres.statements import checked_schema, migrations, with_schema
 
@@ -89,7 +89,7 @@ async def migrate(connection: Connection, schema: str, another: Callable[[], Awa
     if present == newest:
         return
     _refuse_newer(present, newest, schema)
-    with told():
+    with translating():
         try:
             while await _present(connection, schema) < newest:
                 await _between_locks(lambda: _apply_together(connection, schema), schema)
@@ -129,7 +129,7 @@ async def standing(connection: Lent, schema: str) -> Standing:
 
 async def _present(connection: Lent, schema: str) -> int:
     """The version that is there; 0 where there is none."""
-    with told():
+    with translating():
         # Asked of the catalog: to_regclass is refused to a role that may not use the schema.
         if not await connection.fetch(_IS_THERE, schema):
             return 0
@@ -170,6 +170,8 @@ async def _apply_together(connection: Connection, schema: str) -> None:
 
 
 async def _apply(connection: Connection, schema: str) -> None:
+    # Whatever is set for the database: what others did while this one waited must be seen.
+    await connection.execute("set transaction isolation level read committed")
     await connection.execute("select pg_advisory_xact_lock($1, hashtext($2))", _LOCK, schema)
     # From here on: for the other process that migrates one waits as long as it takes.
     await connection.execute(f"set local lock_timeout = '{LOCK_TIMEOUT}'")

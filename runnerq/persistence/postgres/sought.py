@@ -87,6 +87,7 @@ def sought(where: RunFilter) -> Sought:
             where.fingerprint,
             where.ended_since,
             where.ended_until,
+            where.worker,
         ),
     )
 
@@ -102,9 +103,12 @@ def _statuses(where: RunFilter) -> list[str] | None:
     if where.fingerprint is not None:
         where = failed_ones(where)
     given = _given(where.status)
-    if where.error is None:
-        return given
-    return [status for status in _UNWELL if given is None or status in given]
+    if where.error is not None:
+        given = [status for status in _UNWELL if given is None or status in given]
+    if where.worker is not None:
+        # Who has a run claimed is known of no others.
+        given = [status for status in ("running",) if given is None or status in given]
+    return given
 
 
 def _given(status: Iterable[Status] | Status | str | None) -> list[str] | None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Protocol, TypeVar
 
-from runnerq.persistence.postgres.documents import (
+from runnerq.persistence.postgres import rows
+from runnerq.persistence.postgres.lending import Record
+from runnerq.persistence.postgres.run_documents import (
     Parameters,
     alike_parameters,
     start_parameters,
     whole_start_parameters,
 )
-from runnerq.persistence.postgres.lending import Record
 from runnerq.persistence.postgres.statements import Statements
 from runnerq.persistence.postgres.texts import plain
 from runnerq.persistence.records import NewRun, NewSignal, Sent, StartReply, Wake
@@ -60,10 +61,7 @@ class Starts:
         waits = any(run.parent_id is not None or run.key is not None for run in unique.values())
         fetch = self._within.fetch_patient if waits else self._within.fetch
         records = await fetch(*self.starting(list(unique.values())))
-        replies = {
-            given: StartReply(id=record["id"], created=record["created"], refused=record["refused"])
-            for given, record in zip(unique, records, strict=True)
-        }
+        replies = {given: rows.start_reply(record) for given, record in zip(unique, records, strict=True)}
         self._told.tell(Wake(queues=frozenset(run.queue for run in unique.values() if replies[run.id].created)))
         return [replies[run.id] for run in runs]
 
@@ -71,7 +69,7 @@ class Starts:
         async def both(connection: Fetches) -> tuple[StartReply, Sequence[Record]]:
             # Apart: the holder of the key may have been created by whom the first statement has waited for.
             [started] = await connection.fetch(*self.starting([run]))
-            reply = StartReply(id=started["id"], created=started["created"], refused=started["refused"])
+            reply = rows.start_reply(started)
             if reply.refused or not signals:
                 return reply, ()
             return reply, await connection.fetch(*self._sending(signals, [reply.id] * len(signals)))

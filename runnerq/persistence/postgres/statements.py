@@ -13,6 +13,8 @@ _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,47}")
 _QUALIFIED = re.compile(r"\brunnerq\.")
 _WAY = re.compile(r"^-- \[way ([a-z ]+)\n(.*?)^-- way\]\n", re.MULTILINE | re.DOTALL)
 _TURNS = "-- [turns]"
+_PART = re.compile(r"^-- \[part (\w+)\n(.*?)^-- part\]\n", re.MULTILINE | re.DOTALL)
+_AS_IN = re.compile(r"^-- \[as in (\w+): (\w+)\]\n", re.MULTILINE)
 _MORE = re.compile(r"^-- \[more\n.*?^-- more\]\n", re.MULTILINE | re.DOTALL)
 
 
@@ -34,6 +36,7 @@ def with_schema(text: str, schema: str) -> str:
 class Statements:
     """``statements["claim_runs"]`` is the text of sql/claim_runs.sql for one schema.
 
+    What must be the same in two of them stands in one, marked as a ``part``; the other has it ``as in`` there.
     ``commit_plain`` is commit.sql without what it marks as ``more``, and so for all that mark something.
     ``list_runs_open`` is list_runs.sql with what it marks as on the way ``open``, and without its other ways;
     ``list_runs_open_turned`` is the same in the other order.
@@ -49,6 +52,8 @@ class Statements:
 @cache
 def _statements(schema: str) -> dict[str, str]:
     texts = {file.stem: file.read_text("utf-8") for file in sorted((_HERE / "sql").glob("*.sql"))}
+    parts = {(name, found[1]): found[2] for name, text in texts.items() for found in _PART.finditer(text)}
+    texts = {name: _AS_IN.sub(lambda found: parts[found[1], found[2]], text) for name, text in texts.items()}
     texts |= {f"{name}_plain": _MORE.sub("", text) for name, text in texts.items() if _MORE.search(text)}
     texts |= {f"{name}_{way}": _on(way, text) for name, text in texts.items() for way in _ways(text)}
     texts |= {f"{name}_turned": _turned(text) for name, text in texts.items() if _TURNS in text}

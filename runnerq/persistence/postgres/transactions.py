@@ -30,7 +30,7 @@ from runnerq.errors import NonRetryableError, TransactionConflict, UsageError
 from runnerq.ids import new_token
 from runnerq.persistence.postgres.clearing import ROLLBACK_PATIENCE, Given, clear
 from runnerq.persistence.postgres.core import Core
-from runnerq.persistence.postgres.faults import told, translated
+from runnerq.persistence.postgres.faults import sqlstate_of, translated, translating
 from runnerq.persistence.protocol.transactions import CommitUnclear, RunHeld, Work
 from runnerq.persistence.records import Turn, Verdict
 
@@ -47,7 +47,7 @@ _SILENCE = 30.0
 _SHORT = re.compile(r"[0-9a-z.]{1,16}")
 
 _OTHERS = frozenset({"40001", "40P01"})
-_FAILED, _NOT_ALLOWED = "25P02", "42501"
+_FAILED, _NOT_ALLOWED, _READ_ONLY = "25P02", "42501", "25006"
 _NO_WORD = ("08", "57P0")
 _ENDED = (
     "the function of a transaction has ended that transaction itself, with COMMIT or ROLLBACK, so that what it wrote "
@@ -62,6 +62,10 @@ _SWALLOWED = (
 _ROLE = (
     "the function of a transaction has returned in a role that may not write its entry, so that nothing of it can be "
     "committed: `reset role` before it returns, if it has set one"
+)
+_NO_WRITES = (
+    "nothing can be written in this transaction, its entry neither: the function has made it read-only, or the server "
+    "takes no writes just now. What only reads is a step"
 )
 
 _log = logging.getLogger("runnerq.postgres")
@@ -93,14 +97,14 @@ class Transactions(Core):
         transaction = _Transaction(connection)
         given = Given(connection)
         label = _label(work)
-        with told():
+        with translating():
             if work.is_again:
                 await self._end_stale(connection, label)
             await transaction.begin(work.patience, label)
         try:
             with given:
                 turn = await work.carry_out(given.proxy)
-            verdict = await self._seal(transaction, turn)
+            verdict = await self._enter(transaction, turn)
             if verdict is Verdict.DONE:
                 work.committing()
         except Exception as error:  # noqa: BLE001 - whatever the function raises is handed on
@@ -138,11 +142,11 @@ class Transactions(Core):
         except (asyncpg.PostgresError, TimeoutError) as error:
             _log.warning("an earlier transaction %r may be open still: %r", label, error)
 
-    async def _seal(self, transaction: _Transaction, turn: Turn) -> Verdict:
+    async def _enter(self, transaction: _Transaction, turn: Turn) -> Verdict:
         row = turn.rows[0]
         try:
             [record] = await transaction.connection.fetch(
-                self._statements["seal_transaction"],
+                self._statements["enter_answer"],
                 turn.run_id,
                 str(turn.token),
                 str(turn.generation),
@@ -159,7 +163,7 @@ class Transactions(Core):
             message = f"the row of run {turn.run_id} is held by somebody else's transaction"
             raise RunHeld(message) from error
         except asyncpg.PostgresError as error:
-            raise _unsealed(error, turn) from error
+            raise _not_entered(error, turn) from error
         if record["verdict"] == "ended":
             raise NonRetryableError(_ENDED)
         return Verdict(record["verdict"])
@@ -219,7 +223,7 @@ class _Transaction:
             refused = NonRetryableError(_ENDED)
             refused.__cause__ = error
             return refused
-        if isinstance(error, asyncpg.PostgresError) and _state(error) in _OTHERS:
+        if isinstance(error, asyncpg.PostgresError) and sqlstate_of(error) in _OTHERS:
             return _conflict(error)
         if lost and isinstance(error, asyncpg.PostgresError | asyncpg.InterfaceError | OSError):
             return _conflict(error)
@@ -234,7 +238,7 @@ def _label(work: Work) -> str:
 
 def _uncommitted(error: Exception, connection: Connection) -> Exception:
     """What a COMMIT that gave no success means."""
-    state = _state(error)
+    state = sqlstate_of(error)
     if _is_rolled_back(error) and not connection.is_closed():
         # A constraint or trigger that was deferred until now, say: it is the function's own, as if it had raised it.
         return _conflict(error) if state in _OTHERS else error
@@ -248,18 +252,22 @@ def _is_rolled_back(error: Exception) -> bool:
     """Whether it is the server's word that a transaction has failed. What ends the session with it, or comes from the
     connection or from what stands in between, says nothing of that."""
     severity = getattr(error, "severity_en", None) or getattr(error, "severity", None)
-    return isinstance(error, asyncpg.PostgresError) and severity == "ERROR" and not _state(error).startswith(_NO_WORD)
+    return (
+        isinstance(error, asyncpg.PostgresError) and severity == "ERROR" and not sqlstate_of(error).startswith(_NO_WORD)
+    )
 
 
-def _unsealed(error: asyncpg.PostgresError, turn: Turn) -> Exception:
+def _not_entered(error: asyncpg.PostgresError, turn: Turn) -> Exception:
     """What an error of the fence itself means."""
-    state = _state(error)
+    state = sqlstate_of(error)
     if state in _OTHERS:
         return _conflict(error)
     if state == _FAILED:
         return UsageError(_SWALLOWED)
     if state == _NOT_ALLOWED:
         return UsageError(_ROLE)
+    if state == _READ_ONLY:
+        return UsageError(_NO_WRITES)
     if state == "55P03":
         return RunHeld(f"the row of run {turn.run_id} is held by somebody else's transaction")
     told_as: Exception | None = translated(error)
@@ -270,7 +278,3 @@ def _conflict(error: Exception) -> TransactionConflict:
     conflict = TransactionConflict(f"a transaction was rolled back because of others: {error}")
     conflict.__cause__ = error
     return conflict
-
-
-def _state(error: Exception) -> str:
-    return str(getattr(error, "sqlstate", None) or "")

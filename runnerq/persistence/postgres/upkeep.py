@@ -9,7 +9,17 @@ from collections.abc import Iterable, Sequence
 from runnerq.persistence.postgres.deletion import Deletion
 from runnerq.persistence.postgres.lending import Record
 from runnerq.persistence.postgres.texts import plain
-from runnerq.persistence.records import CRASH_CAP, Changed, Definition, Reaped, Registered, Sent, Wake, WorkerRow
+from runnerq.persistence.records import (
+    CRASH_CAP,
+    Changed,
+    Definition,
+    Reaped,
+    Registered,
+    Sent,
+    Wake,
+    WorkerRow,
+    named,
+)
 
 PARENT_ENDED = "parent ended"
 """The reason of a cancel that a parent's end asks for."""
@@ -106,7 +116,12 @@ class Upkeep(Deletion):
         self._tell(record["ready_queue"] for record in records)
         await self._tell_freed(records)
         return [
-            Reaped(run_id=record["run_id"], crashes=record["crashes"], token=token if record["held"] else None)
+            Reaped(
+                run_id=record["run_id"],
+                name=named(record["served"])[0],
+                crashes=record["crashes"],
+                token=token if record["held"] else None,
+            )
             for record in records
         ]
 

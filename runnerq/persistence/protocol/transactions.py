@@ -68,7 +68,7 @@ class Transactions(Protocol):
             CommitUnclear: the commit has no answer; ``look_up`` says what became of it.
             NonRetryableError: the work ended the transaction itself, so that what it wrote is not one with its entry;
                 that is not written.
-            UsageError: the transaction had failed, and the work did not say so, or its role may not write the entry;
+            UsageError: the transaction had failed, and the work did not say so, or its entry cannot be written in it;
                 none of it is written.
         """
         ...

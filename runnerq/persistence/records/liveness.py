@@ -110,10 +110,11 @@ class Pulse(Struct, frozen=True, kw_only=True):
 
 
 class Reaped(Struct, frozen=True, kw_only=True):
-    """A run taken from a worker that is gone. ``token`` is set where it has crashed too often: it is still held, by the
-    reaper under this token, to be ended."""
+    """A run of ``name`` that was taken from a worker that is gone. ``token`` is set where it has crashed too often: it
+    is still held, by the reaper under this token, to be ended."""
 
     run_id: str
+    name: str
     crashes: int
     token: int | None = None
 

@@ -23,6 +23,7 @@ class RunFilter(Struct, frozen=True, kw_only=True):
     ``ended_until`` when the run ended. ``id_prefix`` is the beginning of an id, with hyphens or without. ``roots``
     leaves out what has a parent. ``error`` is a piece of a recorded failure's text, in upper or lower case;
     ``fingerprint`` one of ``failures``. Both are of runs that did not complete, and find nothing in what is sealed.
+    ``worker`` is the id of the worker that a run is claimed by: of those that are running.
     """
 
     status: tuple[Status, ...] | Status | str | None = None
@@ -41,11 +42,12 @@ class RunFilter(Struct, frozen=True, kw_only=True):
     roots: bool = False
     error: str | None = None
     fingerprint: str | None = None
+    worker: int | None = None
 
 
 class RunRecord(Struct, frozen=True, kw_only=True):
     """A run as it stands, in one row. Texts are JSON; ``status`` may be ``scheduled`` or ``retrying``; ``stack`` says
-    where the code of a waiting run stands."""
+    where the code of a waiting run stands, ``worker_id`` which worker a running one is claimed by."""
 
     id: str
     kind: Kind
@@ -76,6 +78,7 @@ class RunRecord(Struct, frozen=True, kw_only=True):
     reason: str | None = None
     cancel_requested: bool = False
     limit: Limit | None = None
+    worker_id: int | None = None
 
 
 class Found(Struct, frozen=True, kw_only=True):

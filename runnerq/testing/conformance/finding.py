@@ -32,6 +32,31 @@ class TestFinding:
         assert await _ids(world, RunFilter(roots=True)) == [second.id, run.id]
         assert await _ids(world, RunFilter(version=1, roots=True)) == [run.id]
 
+    async def test_a_running_run_says_which_worker_has_it_and_is_found_by_that(self, world: World) -> None:
+        one, other = await a_holder(world.storage), await a_holder(world.storage)
+        mine, theirs, over = await one.start(a_run()), await other.start(a_run()), await one.start(a_run())
+        await one.commit(over, COMPLETED)
+        ready = a_run()
+        await world.storage.start([ready])
+        listed = (await world.storage.list_runs(RunFilter(), 10)).runs
+        assert {record.id: record.worker_id for record in listed} == {
+            mine.id: one.id,
+            theirs.id: other.id,
+            over.id: None,
+            ready.id: None,
+        }
+        assert (await look(world.storage, mine.id)).worker_id == one.id
+        for where, wanted in (
+            (RunFilter(worker=one.id), [mine.id]),
+            (RunFilter(worker=one.id, root=mine.id), [mine.id]),
+            (RunFilter(worker=one.id, root=theirs.id), []),
+            (RunFilter(worker=one.id, status=Status.RUNNING), [mine.id]),
+            (RunFilter(worker=one.id, status=Status.COMPLETED), []),
+            (RunFilter(worker=one.id + 1), []),
+        ):
+            assert await _ids(world, where) == wanted
+            assert (await world.storage.count_runs(where, 10)).count == len(wanted)
+
     async def test_runs_are_found_by_when_they_ended(self, world: World) -> None:
         holder = await a_holder(world.storage)
         run, failed = await holder.start(a_run()), await holder.start(a_run())

@@ -117,6 +117,23 @@ class TestPlaces:
         await complete(holder, ends, waits)
         assert len(await taken(holder, freed=[waits])) == 1
 
+    async def test_a_cancelled_run_that_is_let_go_of_needs_no_place_to_go_on(self, world: World) -> None:
+        gone, holder = await a_holder(world.storage, lease=5), await a_holder(world.storage, lease=1000)
+        new = [limited() for _ in range(4)]
+        await world.storage.start(new)
+        parks, backs, released, reaped = [(await taken(gone, 1))[0] for _ in new]
+        await world.storage.cancel([each.id for each in new])
+        await world.storage.set_limit(LimitRule(scope="stripe", concurrency=0))
+        await gone.commit(parks, Park(signals=("go",)), seen=parks.seen + 1)
+        await world.storage.send([a_signal(parks.id)])
+        await gone.commit(backs, Back())
+        await world.storage.release(gone.id, [reaped.token])
+        await world.advance(10)
+        assert [each.run_id for each in await world.storage.reap(holder.id, new_token(), 10)] == [reaped.id]
+        cleaning = await taken(holder)
+        assert ids(cleaning) == ids([parks, backs, released, reaped])
+        assert {each.limit for each in cleaning} == {None}
+
     async def test_a_parked_run_leaves_its_place_and_asks_again(self, world: World) -> None:
         await world.storage.set_limit(LimitRule(scope="stripe", concurrency=1))
         holder = await a_holder(world.storage)

@@ -291,13 +291,21 @@ class TestKeys:
         [reply] = await world.storage.start([a_run(key="k", on_duplicate="allow_reuse_on_failure")])
         assert (reply.id, reply.created, reply.refused) == (first.id, False, True)
 
-    @pytest.mark.parametrize("on_duplicate", get_args(OnDuplicate))
+    @pytest.mark.parametrize("on_duplicate", [each for each in get_args(OnDuplicate) if each != "allow_reuse"])
     async def test_a_key_given_twice_in_a_call_is_the_first_ones(self, world: World, on_duplicate: OnDuplicate) -> None:
         first, second = (a_run(key="k", on_duplicate=on_duplicate) for _ in range(2))
         replies = await world.storage.start([first, second])
         assert [reply.id for reply in replies] == [first.id, first.id]
         assert [reply.created for reply in replies] == [True, False]
         assert await world.storage.run(second.id) is None
+
+    async def test_of_several_in_a_call_that_may_take_the_key_all_run_and_the_last_has_it(self, world: World) -> None:
+        await world.storage.start([a_run(key="k")])
+        new = [a_run(key="k", on_duplicate="allow_reuse") for _ in range(3)]
+        for _ in range(2):
+            replies = await world.storage.start(new)
+            assert [(reply.id, reply.created) for reply in replies] == [(run.id, True) for run in new]
+            assert await world.storage.by_key(new[0].name, "k") == new[-1].id
 
     async def test_fifty_callers_at_once_make_one_run(self, world: World) -> None:
         assert await _race(world, "return_existing") == (1, 0)

@@ -29,7 +29,7 @@ from runnerq.console.actions.runs import (
     terminate,
 )
 from runnerq.console.models.audit import AuditQuery, AuditRow, audit
-from runnerq.console.models.context import Context, context_of
+from runnerq.console.models.context import Context
 from runnerq.console.models.filters import BadFields
 from runnerq.console.models.redaction import MASK, Spot
 from runnerq.console.table import ACTIONS
@@ -45,6 +45,7 @@ from runnerq.persistence.records import AuditFilter, Priority, Status
 from runnerq.retry import RetryPolicy
 from runnerq.runtime.worker import Worker
 from runnerq.workflow.options import Limit
+from tests.console.seeing import context_of
 from tests.console.shop import SECRET, charge, checkout, refused
 
 RUN = "01a22d36-feaa-7782-aafd-0627fea8ca7f"
@@ -187,7 +188,8 @@ async def test_a_signal_is_kept_in_the_audit_without_its_secret_and_cut(
 
 
 async def test_the_fleet_is_changed_and_the_audit_says_so(client: Client, context: Context) -> None:
-    await fleet.pause_queue(context, "mail", reason="the provider is down")
+    paused = await fleet.pause_queue(context, "mail", reason="the provider is down")
+    assert paused.warning == "No worker serves a queue 'mail', and no run is on it so far"
     request = fleet.ScheduleRequest(name="n", workflow="charge", args=[{}], every=60, priority="low", queue="mail")
     assert (await fleet.put_schedule(context, request)).changed
     assert not (await fleet.put_schedule(context, request)).changed
@@ -200,7 +202,7 @@ async def test_the_fleet_is_changed_and_the_audit_says_so(client: Client, contex
     assert (limit.rate, limit.per_key) == ((3, 60.0), True)
     assert (await fleet.delete_limit(context, "bank")).changed
     with pytest.raises(BadFields) as refused_:
-        await fleet.put_schedule(context, msgspec.structs.replace(request, cron="* * * *", zone="Mars"))
+        await fleet.put_schedule(context, msgspec.structs.replace(request, cron="* * * *", every=None, zone="Mars"))
     assert set(refused_.value.errors) == {"cron", "zone"}
     assert [(row.action, row.target) for row in await rows(context)][::-1][:4] == [
         ("queue-pause", "mail"), ("schedule-put", "n"), ("schedule-put", "n"), ("schedule-trigger", "n"),
@@ -322,7 +324,7 @@ async def test_what_is_done_has_its_row_though_the_redactor_fails(client: Client
 async def test_where_it_is_not_known_whether_it_was_done_the_audit_says_so(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    context = context_of(client, "ada")
+    context = context_of(client)
     run = await client.start(charge, {})
     for fault in (RuntimeError("a driver's own"), asyncio.CancelledError()):
 

@@ -9,10 +9,11 @@ from runnerq.client.client import Client
 from runnerq.console.actions.batches import BatchRequest, Selection, preview, start_batch, stop_batch
 from runnerq.console.models.audit import AuditQuery, audit
 from runnerq.console.models.batches import KEPT, MOST_RUNNING, BatchNotFound, BatchView, TooManyBatches
-from runnerq.console.models.context import Context, context_of
+from runnerq.console.models.context import Context
 from runnerq.console.models.filters import BadFields, RunQuery
 from runnerq.persistence.protocol import Storage
 from runnerq.persistence.records import Counted, Found, RunFilter, Status
+from tests.console.seeing import context_of
 from tests.console.shop import SECRET, charge, checkout
 
 

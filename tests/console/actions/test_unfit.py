@@ -12,7 +12,7 @@ from runnerq.client.client import Client
 from runnerq.console.actions import fleet
 from runnerq.console.actions.doing import Done
 from runnerq.console.actions.runs import StartRequest, send, start
-from runnerq.console.models.context import Context, context_of
+from runnerq.console.models.context import Context
 from runnerq.console.models.filters import BadFields
 from runnerq.console.models.run import run_detail
 from runnerq.persistence.records import Status
@@ -21,6 +21,7 @@ from runnerq.workflow.commands import Flow, Signal
 from runnerq.workflow.context import Context as Ctx
 from runnerq.workflow.declare import activity, workflow
 from tests.console.browsing import Browser
+from tests.console.seeing import context_of
 
 
 class Order(msgspec.Struct):
@@ -44,7 +45,7 @@ def sell(ctx: Ctx, order: Order) -> Flow[bool]:
 @pytest.fixture
 async def context(client: Client) -> AsyncIterator[Context]:
     async with Worker(client, workflows=[sell], activities=[pack], build="tests"):
-        yield context_of(client, "ada")
+        yield context_of(client)
 
 
 WRONG_CALLS: tuple[tuple[list[Any], dict[str, Any], str], ...] = (
@@ -128,6 +129,9 @@ async def test_the_page_says_what_a_signal_takes_and_sends_what_is_meant_all_the
     assert refused.status_code == 422
     assert "expected true or false" in refused.text
     assert 'name="unchecked"' in refused.text
+    no_json = await browser.send_form(f"/runs/{run.id}/send", {**fields, "value": "yes"})
+    assert no_json.status_code == 422
+    assert 'name="unchecked"' not in no_json.text
     sent = await browser.send_form(f"/runs/{run.id}/send", fields, unchecked="1")
     assert sent.status_code == 303
     await run.reached(Status.FAILED, timeout=30)
@@ -147,6 +151,10 @@ async def test_a_form_with_arguments_that_are_not_taken_comes_back_and_goes_thro
     refused = await browser.send_form(path, fields)
     assert refused.status_code == 422
     assert "does not take these arguments" in refused.text
+    assert 'name="unchecked"' in refused.text
+    no_json = await browser.send_form(path, {**fields, "arguments": "[1", "args": "[1"})
+    assert no_json.status_code == 422
+    assert 'name="unchecked"' not in no_json.text
     assert (await browser.send_form(path, fields, unchecked="1")).status_code == 303
 
 

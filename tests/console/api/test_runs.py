@@ -104,7 +104,7 @@ async def test_every_condition_narrows_the_listing_and_none_is_passed_over(api: 
     others = {
         "status": "failed", "workflow": "bank", "queue": "default", "q": "bill-", "key": "bill-", "meta": "team=bank",
         "since": "2100-01-01T00:00:00Z", "until": "2000-01-01T00:00:00Z", "parent": run.id, "error": "x",
-        "fingerprint": "0" * 16, "ended_since": "1h", "ended_until": "1h", "version": "7",
+        "fingerprint": "0" * 16, "ended_since": "1h", "ended_until": "1h", "version": "7", "worker": "4711",
     }  # fmt: skip
     assert {*fitting, *others} == {*RunsQuery.__struct_fields__} - {"limit", "cursor", "sort", "count"}
 

@@ -9,7 +9,7 @@ import pytest
 
 from runnerq.client.client import Client
 from runnerq.client.schedule import Schedule
-from runnerq.console.models.context import Context, context_of
+from runnerq.console.models.context import Context
 from runnerq.console.models.dead_letters import failures
 from runnerq.console.models.filters import RunQuery, parse_query
 from runnerq.console.models.overview import activity, overview
@@ -19,13 +19,14 @@ from runnerq.console.models.runs import count
 from runnerq.console.models.schedules import schedule, schedules
 from runnerq.console.models.types import TypeNotFound, type_, types
 from runnerq.console.models.workers import WorkerNotFound, worker, workers
-from runnerq.persistence.records import QueueRecord, Status, WorkerRow
+from runnerq.persistence.records import QueueRecord, Status, WorkerRecord, WorkerRow
 from runnerq.persistence.records.activity import BUCKETS, SHORTEST, STEP, bucket_of, percentile
 from runnerq.runtime.worker import Worker
 from runnerq.workflow.commands import Flow
 from runnerq.workflow.context import Context as Ctx
 from runnerq.workflow.declare import workflow
 from tests.console.browsing import console_of
+from tests.console.seeing import context_of
 from tests.console.shop import SECRET, charge, checkout, mistaken, refused
 
 
@@ -56,8 +57,12 @@ async def test_what_needs_somebody_is_told(client: Client, context: Context, wor
     await client.options(queue="slow").start(charge, {})
     await client.queues.pause("mail")
     alerts = (await overview(context)).alerts
-    assert [alert.page for alert in alerts] == ["blocked", "runs", "queues/mail"]
-    assert "of charge on queue slow, and no living worker serves that" in alerts[1].text
+    assert [(alert.page, alert.level) for alert in alerts] == [
+        ("blocked", "error"),
+        ("runs", "error"),
+        ("queues/mail", "note"),  # nothing is ready on it
+    ]
+    assert alerts[1].text == "No living worker serves charge on queue slow: 1 run is ready"
     assert parse_query(alerts[1].params) == RunQuery(status=(Status.PENDING,), workflow="charge", queue="slow")
 
 
@@ -194,8 +199,8 @@ async def test_a_worker_that_is_asked_to_stop_serves_nothing(client: Client, con
     shown = await queue(context, "default")
     assert (shown.worker_ids, [each.workers for each in shown.types]) == ((), [0, 0])
     assert [alert.text for alert in (await overview(context)).alerts] == [
-        "1 run is ready, of charge on queue default, and every worker that serves that is asked to stop",
-        "1 run is open, of checkout@1 on queue default, and every worker that serves that is asked to stop",
+        "Every worker that serves charge on queue default is asked to stop: 1 run is ready",
+        "Every worker that serves checkout@1 on queue default is asked to stop: 1 run is open",
     ]
     assert not any(each.served for each in await types(context))
     fresh = msgspec.structs.replace(row, id=4712)
@@ -203,6 +208,28 @@ async def test_a_worker_that_is_asked_to_stop_serves_nothing(client: Client, con
     context.cache.forget()
     assert (await overview(context)).alerts == ()
     assert (await queues(context))[0].obstacle is None
+
+
+class Skewed(Crowded):
+    """A storage whose workers have clocks that are off."""
+
+    async def queues(self) -> list[QueueRecord]:
+        return []
+
+    async def workers(self) -> list[WorkerRecord]:
+        found: list[WorkerRecord] = await self._storage.workers()  # type: ignore[attr-defined]
+        return [msgspec.structs.replace(worker, clock_off=off) for worker, off in zip(found, (1.5, -9.25), strict=True)]
+
+
+async def test_a_worker_whose_clock_is_off_is_told_of(client: Client) -> None:
+    for number in (1, 2):
+        served = ("charge",)
+        row = WorkerRow(id=number, lease=60, host="web", pid=number, build="b", queues=("default",), served=served)
+        await client.storage.register(row, [])
+    context = context_of(Client(Skewed(client.storage)))  # type: ignore[arg-type]
+    [alert] = (await overview(context)).alerts
+    assert alert.level == "warning"
+    assert alert.text.endswith(" is 9.2 s behind the database's")
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ def a_node(name: str, depth: int) -> TreeNode:
         parent_id=None,
         root_id="root",
         error_line=None,
+        reason=None,
         cancel_requested=False,
         generation=1,
     )

@@ -12,7 +12,7 @@ from runnerq.console.actions import fleet, runs
 from runnerq.console.actions.batches import BatchRequest, Selection, preview
 from runnerq.console.models.attempts import attempts
 from runnerq.console.models.audit import audit
-from runnerq.console.models.context import PATIENCE, Context, bounded, context_of
+from runnerq.console.models.context import PATIENCE, Context, bounded
 from runnerq.console.models.dead_letters import failures
 from runnerq.console.models.exports import exported
 from runnerq.console.models.filters import RunQuery
@@ -30,6 +30,7 @@ from runnerq.console.models.workers import workers
 from runnerq.errors import ReadTimeout
 from runnerq.persistence.records import Status
 from runnerq.runtime.worker import Worker
+from tests.console.seeing import context_of
 from tests.console.shop import ACTIVITIES, SECRET, WORKFLOWS, checkout, fanned, refused
 
 
@@ -41,7 +42,7 @@ async def client(module_database: str) -> AsyncIterator[Client]:
 
 @pytest.fixture
 def context(client: Client) -> Context:
-    return context_of(client, "ada")
+    return context_of(client)
 
 
 async def test_every_read_answers_without_a_secret_over_what_a_worker_has_done(

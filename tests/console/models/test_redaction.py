@@ -7,10 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runnerq.client.client import Client
-from runnerq.console.models.context import Context, context_of
+from runnerq.console.models.context import Context
 from runnerq.console.models.payloads import PREVIEW, error_of, payload_of
 from runnerq.console.models.redaction import MASK, Spot, mask, telling
 from runnerq.persistence.memory import MemoryStorage
+from tests.console.seeing import context_of
 
 INPUT = Spot("input", "", "checkout")
 ERROR = Spot("error", "", "checkout")

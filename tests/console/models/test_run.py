@@ -9,7 +9,7 @@ import pytest
 from runnerq.client.client import Client
 from runnerq.console.access import Principal
 from runnerq.console.models.blocked import blocked
-from runnerq.console.models.context import Context, context_of
+from runnerq.console.models.context import Context
 from runnerq.console.models.filters import BadFields
 from runnerq.console.models.offers import offers
 from runnerq.console.models.redaction import Spot
@@ -27,6 +27,7 @@ from runnerq.workflow.declare import workflow
 from runnerq.workflow.ending import Blocked
 from runnerq.workflow.journal import Asked
 from runnerq.workflow.recorder import diverged
+from tests.console.seeing import context_of
 from tests.console.shop import SECRET, charge, checkout, fanned, mistaken, refused, resting
 
 
@@ -34,6 +35,14 @@ from tests.console.shop import SECRET, charge, checkout, fanned, mistaken, refus
 def hurried(ctx: Ctx, many: int) -> Flow[None]:
     """Waits for so many that nobody serves."""
     yield ctx.gather([ctx.child(charge, {}) for _ in range(many)])
+
+
+@workflow
+def taken_back(ctx: Ctx) -> Flow[None]:
+    """Fails, and has something to be undone."""
+    ctx.compensate(charge, {})
+    yield ctx.publish(stage="before")
+    raise ValueError("no")
 
 
 async def test_a_waiting_run_says_what_it_waits_for_since_when_until_when_and_where_it_stands(
@@ -117,11 +126,11 @@ def test_a_block_tells_of_other_arguments_without_their_digests(context: Context
     block = block_view(context, Spot("error", "a run", "checkout"), record)
     assert "Digest" not in str(block)
     assert (block.recorded, block.asked) == ("step 'pay'", "step 'pay' with other arguments")
-    assert block.other_arguments
+    assert block.arguments_differ
     assert "with other arguments at shop.py:7 in checkout;" in block.message
     patch = diverged("1", Asked("1", "patch", "fair", "build-2/4"), now, None)
     other = block_view(context, Spot("error", "a run", "checkout"), msgspec.structs.replace(record, **_told(patch)))
-    assert (other.recorded, other.asked, other.other_arguments) == ("patch 'fair' (build-2/4)", "step 'pay'", False)
+    assert (other.recorded, other.asked, other.arguments_differ) == ("patch 'fair' (build-2/4)", "step 'pay'", False)
 
 
 def _told(block: Blocked) -> dict[str, str | None]:
@@ -207,6 +216,17 @@ async def test_what_is_offered_is_what_the_state_of_a_run_allows(
         "parent": {"fork", "delete", "reveal"},
         "child": {"fork", "reveal"},
     }
+
+
+async def test_a_run_that_has_undone_what_it_did_is_offered_no_way_back(client: Client, context: Context) -> None:
+    async with Worker(client, workflows=[taken_back], activities=[charge]):
+        run = await client.start(taken_back)
+        await run.reached(Status.FAILED, timeout=10)
+    detail = await run_detail(context, run.id)
+    assert offered(context, detail) == {"delete", "reveal"}
+    retry = detail.action("retry")
+    assert retry is not None
+    assert "start it anew" in (retry.why_not or "")
 
 
 async def test_whoever_may_only_look_is_permitted_nothing(of_every_status: dict[str, str], client: Client) -> None:

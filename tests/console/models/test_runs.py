@@ -8,13 +8,16 @@ import pytest
 from runnerq.client.client import Client
 from runnerq.console.access import ALL, Principal
 from runnerq.console.actions.batches import BatchRequest, Selection, preview, start_batch
-from runnerq.console.models.context import Context, context_of
+from runnerq.console.models.context import Context
 from runnerq.console.models.dead_letters import dead_letters, failures
 from runnerq.console.models.filters import BadFields, RunQuery
 from runnerq.console.models.redaction import Spot
+from runnerq.console.models.run import run_detail
 from runnerq.console.models.runs import RunsPage, count, list_runs
-from runnerq.persistence.records import Status
+from runnerq.ids import new_token
+from runnerq.persistence.records import ClaimRequest, Status, WorkerRow
 from runnerq.runtime.worker import Worker
+from tests.console.seeing import context_of
 from tests.console.shop import SECRET, charge, refused
 
 _numbers = counter()
@@ -44,6 +47,21 @@ async def test_pages_follow_each_other_both_ways_without_a_run_twice_while_new_o
     assert ids(back) == ids(second)
     again = await list_runs(context, query.with_(cursor=back.next))
     assert ids(again) == ids(third)
+
+
+async def test_a_run_that_is_worked_on_says_by_whom(client: Client, context: Context) -> None:
+    row = WorkerRow(id=4711, lease=60, host="web-1", pid=7, build="b", queues=("default",), served=("charge",))
+    await client.storage.register(row, [])
+    [run_id] = await some_runs(client, 1)
+    request = ClaimRequest(worker_id=4711, token=new_token(), pairs=(("default", "charge"),), limit=1, held={})
+    assert len((await client.storage.claim(request)).runs) == 1
+    [listed] = (await list_runs(context, RunQuery(worker=4711))).rows
+    shown = (await run_detail(context, run_id)).run
+    assert listed.id == run_id
+    for each in (listed, shown):
+        assert each.worker is not None
+        assert (each.worker.id, each.worker.words) == ("4711", "web-1, process 7")
+    assert ids(await list_runs(context, RunQuery(worker=4712))) == []
 
 
 async def test_the_way_back_ends_with_a_full_first_page(client: Client, context: Context) -> None:

@@ -47,7 +47,7 @@ async def test_of_runs_that_were_selected_those_are_counted_that_can_be_changed(
     await runs[0].cancel()
     fields = {"id": [run.id for run in runs], "verb": "cancel"}
     assert "Cancel 2 runs" in unescape((await browser.send_form("/runs/bulk", fields)).text)
-    assert "There is nothing to change" in (await browser.send_form("/runs/bulk", fields | {"verb": "retry"})).text
+    assert "There is nothing to retry" in (await browser.send_form("/runs/bulk", fields | {"verb": "retry"})).text
 
 
 @pytest.mark.parametrize(

@@ -235,9 +235,16 @@ async def test_all_that_is_wrong_with_a_start_is_said_at_once_and_nothing_is_los
     assert sent.status_code == 422
     assert page.count('class="wrong"') == len(fields)
     assert fields["arguments"] in page
-    for arguments in ("{", '"text"', '{"args": 1, "kwargs": {}}'):
-        sent = await browser.send_form("/start", {"name": "x", "arguments": arguments})
-        assert sent.status_code == 422, arguments
+    for wrong, why in (
+        ({"arguments": "{"}, "this is no JSON"),
+        ({"arguments": '["\\ud800"]'}, "half of a surrogate pair"),
+        ({"arguments": '"text"'}, "arguments are an array"),
+        ({"arguments": '{"args": 1, "kwargs": {}}'}, "arguments are an array"),
+        ({"at": "9999-12-31 23:59"}, "too far off"),
+        ({"at": "999999999w"}, "too far off"),
+    ):
+        sent = await browser.send_form("/start", {"name": "x", **wrong})
+        assert (sent.status_code, why in unescape(sent.text)) == (422, True), wrong
     assert await client.count() == 0
 
 

@@ -172,6 +172,7 @@ async def test_a_large_tree_comes_in_pieces(client: Client, worker: Worker, brow
     page = (await browser.get(f"/runs/{run.id}/tree")).text
     seen = set(re.findall(r'<tr id="node-([0-9a-f-]+)"', page))
     assert len(seen) == 51
+    assert "206 completed" in text_of(page)
     more = re.search(r'hx-get="([^"]+)"[^>]*>More', page)
     while more is not None:
         rows = (await browser.get(unescape(more[1]))).text

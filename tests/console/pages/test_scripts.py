@@ -7,7 +7,7 @@ import re
 from runnerq.console.web.rendering import TEMPLATES
 
 STATIC = TEMPLATES.parent / "static"
-OURS = ("live.js", "ui.js", "keys.js")
+OURS = ("live.js", "ui.js")
 
 
 def test_our_scripts_are_six_kilobytes_in_all() -> None:

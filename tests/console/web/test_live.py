@@ -151,7 +151,10 @@ async def test_one_tail_serves_all_and_ends_with_the_last(live: Live, monkeypatc
     assert another is not tail
 
 
-async def test_a_page_that_is_opened_as_another_closes_finds_the_same_tail(client: Client, live: Live) -> None:
+async def test_a_page_that_is_opened_as_another_closes_finds_the_same_tail(
+    client: Client, live: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(channel, "LINGER", 3600.0)
     one = await reading(live)
     [tail] = tails()
     await one.leave()

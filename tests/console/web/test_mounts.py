@@ -30,7 +30,7 @@ from runnerq.workflow.declare import workflow
 from tests.console.browsing import PLACE, Browser, browsing
 
 PAUSE = {"name": "mail", "verb": "pause"}
-PAUSED = 'class="note ok"'
+PAUSED = 'class="note warn"'
 """What is said of it, once."""
 
 

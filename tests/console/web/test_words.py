@@ -32,11 +32,16 @@ def test_a_span_is_said_in_its_two_largest_units(seconds: float | timedelta, sai
         (-0.4, "just now"),
         (42, "42 s ago"),
         (-90, "in 1 min"),
+        (-3600, "in 1 h"),
+        (-7500, "in 2 h 5 min"),
+        (-(86400 * 2 - 60), "in 1 d 23 h"),
         (7300, "2 h ago"),
         (86400 * 5, "5 d ago"),
     ],
 )
-def test_how_far_a_time_is_from_now_is_said_in_one_unit(passed: float, said: str) -> None:
+def test_how_far_a_time_is_from_now_is_said_in_one_unit_and_days_and_hours_ahead_in_two(
+    passed: float, said: str
+) -> None:
     assert words.ago(NOW - timedelta(seconds=passed), NOW) == said
 
 

@@ -18,7 +18,7 @@ import asyncpg
 
 from runnerq.persistence.postgres import PostgresStorage
 from runnerq.persistence.postgres.changes import Changes
-from runnerq.persistence.postgres.faults import told
+from runnerq.persistence.postgres.faults import translating
 from runnerq.persistence.postgres.schedules import Schedules
 from runnerq.persistence.postgres.statements import Statements
 from runnerq.persistence.postgres.upkeep import Upkeep
@@ -119,12 +119,12 @@ class _OneConnection:
         if self._held is not None and statement == self._held.statement:
             self._held.come.set()
             await self._held.opened.wait()
-        with told():
+        with translating():
             found: Sequence[Any] = await self._connection.fetch(statement, *args)
             return found
 
     async def in_transaction(self, work: Callable[[asyncpg.Connection], Awaitable[T]]) -> T:
-        with told():
+        with translating():
             async with self._connection.transaction():
                 return await work(self._connection)
 

@@ -58,8 +58,6 @@ COMPLETED = End(status="completed", result="1")
 EVENTS = ("rules", "rated", "reaped", "forgotten", "lost", "looks")
 FEW = 40
 LEASE = 1.5
-LATE = 0.25
-"""Seconds that admissions may be later than the time that their claim names."""
 
 PLACES = """
     select r.scope, r.concurrency, r.changed_at, l.key, l.running
@@ -97,7 +95,10 @@ class Hammer:
     _over: bool = False
     _rules: dict[str, LimitRule] = field(default_factory=dict)
     _changes: int = 0
-    _admissions: dict[tuple[LimitRule, int, str], list[datetime]] = field(default_factory=lambda: defaultdict(list))
+    _admissions: dict[tuple[LimitRule, int, str], list[tuple[float, float]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    """When their claims were sent and answered, by the rule, its change and the key."""
 
     async def run(self, workers: int, seconds: float) -> None:
         connection = await asyncpg.connect(self.dsn)
@@ -149,9 +150,9 @@ class Hammer:
                 limit=chance.choice((1, 2, 5, 20, 50)),
                 freed=tuple(limit for limit in freed if chance.random() < 0.8),
             )
-            rules = dict(self._rules), self._changes
+            rules, sent = (dict(self._rules), self._changes), time.monotonic()
             claim = await storage.claim(request)
-            self._count(claim.runs, claim.now, *rules)
+            self._count(claim.runs, sent, *rules)
             freed = [run.limit for run in claim.runs if run.limit is not None]
             for run in claim.runs:
                 await asyncio.sleep(chance.choice((0, 0, 0.001, 0.004)))
@@ -179,15 +180,16 @@ class Hammer:
         await storage.register(row, ())
         return worker_id
 
-    def _count(self, runs: Sequence[Claimed], now: datetime, rules: dict[str, LimitRule], changes: int) -> None:
+    def _count(self, runs: Sequence[Claimed], sent: float, rules: dict[str, LimitRule], changes: int) -> None:
         self.counts["claimed"] += len(runs)
+        answered = time.monotonic()
         if changes != self._changes:
             # Nobody knows which rule it was that admitted these.
             return
         for run in runs:
             if run.limit is not None and run.limit.scope in rules:
                 rule = rules[run.limit.scope]
-                self._admissions[rule, changes, run.limit.key if rule.per_key else ""].append(now)
+                self._admissions[rule, changes, run.limit.key if rule.per_key else ""].append((sent, answered))
                 self.counts["rated"] += rule.rate is not None
 
     # --- the others ---------------------------------------------------------------------------------------------------
@@ -296,11 +298,11 @@ class Hammer:
             if rule.rate is None or rule.per is None:
                 continue
             times.sort()
-            for first, last in zip(times, times[rule.rate :], strict=False):
-                if (last - first).total_seconds() < rule.per - LATE:
-                    self.faults.append(
-                        f"{rule.rate + 1} of {rule.scope!r}, {key!r} within {last - first} of {rule.per} s"
-                    )
+            for nth, (first, _) in enumerate(times):
+                # Not sent before the first, and answered within its span: these were surely admitted in it.
+                surely = sum(answered < first + rule.per for _, answered in times[nth:])
+                if surely > rule.rate:
+                    self.faults.append(f"{surely} of {rule.scope!r}, {key!r} within {rule.per} s, {rule.rate} may be")
 
 
 async def _commit(storage: PostgresStorage, run: Claimed, move: Move) -> Verdict:

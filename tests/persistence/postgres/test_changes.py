@@ -33,9 +33,12 @@ class Ears:
 
 @asynccontextmanager
 async def opened(dsn: str, schema: str = "runnerq") -> AsyncIterator[PostgresStorage]:
+    """One that listens: where that takes longer than to open it may, it begins with a look at everything."""
     storage = PostgresStorage(dsn, schema=schema)
     await storage.open()
     try:
+        async with asyncio.timeout(30):
+            await storage._changes._listening.wait()
         yield storage
     finally:
         await storage.close()
@@ -195,12 +198,14 @@ class TestListening:
 
         monkeypatch.setattr(changes.Changes, "_listen", deaf)
         monkeypatch.setattr(changes, "FIRST_PATIENCE", 0.01)
-        async with opened(database) as storage:
-            holder = await a_holder(storage)
-            run = await holder.start(a_run())
-            await holder.commit(run, COMPLETED)
-            [outcome] = await storage.outcomes([run.id])
-            assert outcome.status == "completed"
+        storage = PostgresStorage(database)
+        await storage.open()
+        holder = await a_holder(storage)
+        run = await holder.start(a_run())
+        await holder.commit(run, COMPLETED)
+        [outcome] = await storage.outcomes([run.id])
+        assert outcome.status == "completed"
+        await storage.close()
 
 
 def _notes(wake: Wake) -> list[dict[str, object]]:

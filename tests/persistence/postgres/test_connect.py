@@ -204,8 +204,8 @@ class TestLosingTheConnection:
 
 class TestSettings:
     async def test_plans_are_steady_and_only_claims_do_not_wait_for_the_disk(self, storage: PostgresStorage) -> None:
-        for pool, synchronous in ((storage._connections._durable, "on"), (storage._connections._quick, "off")):
-            assert pool is not None
+        pools = storage._connections._pools
+        for pool, synchronous in ((pools.durable, "on"), (pools.quick, "off")):
             async with pool.connection() as connection:
                 for name, setting in STEADY_PLANS.items():
                     assert await connection.fetchval("select current_setting($1)", name) == setting
@@ -216,8 +216,7 @@ class TestSettings:
         holder = await a_holder(storage)
         run = await holder.start(a_run())
         await holder.commit(run, GOING, children=(a_child(run),))
-        assert storage._connections._turns is not None
-        async with storage._connections._turns.connection() as connection:
+        async with storage._connections._pools.turns.connection() as connection:
             kept = await connection.fetchval(
                 "select count(*) from pg_prepared_statements where statement like '-- Write many turns%'"
             )
@@ -233,8 +232,8 @@ class TestSettings:
         await storage.send([a_signal(run.id)])
         await holder.commit(await holder.take_again(run), COMPLETED, seen=1)
         assert (await look(storage, run.id)).status == "completed"
-        assert storage._connections._durable is not None
-        async with storage._connections._durable.connection() as connection:
+        assert storage._connections._pools.durable is not None
+        async with storage._connections._pools.durable.connection() as connection:
             [kept] = await connection.fetch("select count(*) from pg_prepared_statements where name <> ''")
         assert kept[0] == 0
         await storage.close()
@@ -309,11 +308,12 @@ async def _hanging_up(dsn: str, times: int) -> AsyncIterator[str]:
     calls = iter(range(1_000_000))
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if next(calls) >= times:
-            await _put_through(
-                reader, writer, query.get("host", [where.hostname])[0], query.get("port", [where.port])[0]
-            )
-        writer.close()
+        try:
+            if next(calls) >= times:
+                host, port = query.get("host", [where.hostname])[0], query.get("port", [where.port])[0]
+                await _put_through(reader, writer, host, port)
+        finally:
+            writer.close()
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
@@ -330,7 +330,11 @@ async def _put_through(
         there, back = await asyncio.open_unix_connection(f"{host}/.s.PGSQL.{number}")
     else:
         there, back = await asyncio.open_connection(host, number)
-    await asyncio.gather(_pour(reader, back), _pour(there, writer))
+    try:
+        await asyncio.gather(_pour(reader, back), _pour(there, writer))
+    finally:
+        # Also where the test ends before whoever called has hung up.
+        back.close()
 
 
 async def _pour(source: asyncio.StreamReader, into: asyncio.StreamWriter) -> None:

@@ -8,12 +8,13 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TypeVar
 
 import asyncpg
+import psutil
 import pytest
 
 from runnerq.errors import StorageUnavailable
 from runnerq.persistence.postgres import PostgresStorage, changes, connections, heart
 from runnerq.persistence.records import GOING, Move, Park, Turn, Verdict, Wake
-from runnerq.testing.conformance.world import COMPLETED, a_holder, a_row, a_run, a_signal, look, rows_of
+from runnerq.testing.conformance.world import COMPLETED, Holder, a_holder, a_row, a_run, a_signal, look, rows_of
 from tests.faults.proxy import Fate, Link, Proxy, pass_all
 from tests.faults.server import Server
 from tests.pgbouncer import pgbouncer
@@ -211,23 +212,30 @@ class TestCancels:
         await other.close()
 
 
-class TestSilence:
-    @pytest.fixture(autouse=True)
-    def hasty(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """What is silent is given up soon."""
+@pytest.fixture
+async def hasty(monkeypatch: pytest.MonkeyPatch, own_database: str) -> AsyncIterator[Holder]:
+    """A holder; what is opened from here on gives up soon what is silent.
+
+    A machine that stands still for a moment is silent, too: the holder has its runs by a storage that is patient.
+    """
+    async with opened(own_database) as patient:
+        holder = await a_holder(patient)
         monkeypatch.setattr(connections, "PROMPT_TIMEOUT", 0.5)
         monkeypatch.setattr(heart, "_PATIENCE", 0.5)
+        yield holder
+
+
+class TestSilence:
+    async def test_a_listening_connection_that_goes_silent_is_noticed_and_all_moves_meanwhile(
+        self, proxy: Proxy, own_database: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr(changes, "PROBE_INTERVAL", 0.05)
         monkeypatch.setattr(changes, "PROBE_PATIENCE", 3.0)
         monkeypatch.setattr(changes, "_PAUSE", 0.01)
-
-    async def test_a_listening_connection_that_goes_silent_is_noticed_and_all_moves_meanwhile(
-        self, proxy: Proxy, own_database: str
-    ) -> None:
         async with opened((await proxy.door("ears")).dsn) as ears, opened(own_database) as other:
+            await asyncio.wait_for(ears._changes._listening.wait(), PATIENCE)
             heard: asyncio.Queue[Wake] = asyncio.Queue()
             ears.subscribe(heard.put_nowait)
-            await asyncio.wait_for(ears._changes._listening.wait(), PATIENCE)
             deaf = ears._changes._listener
             proxy.set(lambda link, _: Fate.UNANSWERED if link.listens else Fate.PASS)
             async with asyncio.timeout(PATIENCE):
@@ -246,23 +254,30 @@ class TestSilence:
                 while "after" not in (await heard.get()).queues:
                     pass
 
-    async def test_a_commit_that_is_met_with_silence_is_given_up_and_counts_once(self, proxy: Proxy) -> None:
+    async def test_a_commit_that_is_met_with_silence_is_given_up_and_counts_once(
+        self, proxy: Proxy, hasty: Holder
+    ) -> None:
+        run = await hasty.start(a_run())
         async with opened((await proxy.door("way")).dsn) as storage:
-            holder = await a_holder(storage)
-            run = await holder.start(a_run())
+            hasty.storage = storage
             proxy.set(lambda _, name: Fate.UNANSWERED if name in COMMITS else Fate.PASS)
             with pytest.raises(StorageUnavailable, match="did not answer"):
-                await holder.commit(run, COMPLETED)
+                await hasty.commit(run, COMPLETED)
             proxy.set(pass_all)
-            assert await holder.commit(run, COMPLETED) == Verdict.DONE
+            assert await _at_last(lambda: hasty.commit(run, COMPLETED)) == Verdict.DONE
 
-    async def test_a_frozen_server_is_given_up_and_found_again(self, server: Server, own_database: str) -> None:
+    async def test_a_frozen_server_is_given_up_and_found_again(
+        self, server: Server, hasty: Holder, own_database: str
+    ) -> None:
+        holder = hasty
+        run, other = await holder.start(a_run()), await holder.start(a_run())
         async with opened(own_database) as storage:
-            holder = await a_holder(storage)
-            run, other = await holder.start(a_run()), await holder.start(a_run())
+            holder.storage = storage
             beating = storage.heart()
-            await beating.open()
-            await beating.beat(holder.id)
+            # So that none of them has to connect first.
+            await _at_last(lambda: holder.commit(other, GOING))
+            await _at_last(lambda: holder.claim(limit=1))
+            await _at_last(lambda: beating.beat(holder.id))
             server.freeze()
             try:
                 calls = (holder.commit(run, COMPLETED), holder.claim(limit=1), beating.beat(holder.id))
@@ -291,10 +306,11 @@ class TestNoneLeft:
             try:
                 # What is open serves on; what is lost cannot be had again.
                 assert (await beating.beat(holder.id)).alive
-                await hogs[0].execute(
-                    "select pg_terminate_backend(pid) from pg_stat_activity where datname = $1",
+                ended = await hogs[0].fetch(
+                    "select pid, pg_terminate_backend(pid) from pg_stat_activity where datname = $1",
                     own_database.partition("?")[0].rpartition("/")[2],
                 )
+                await _are_gone([row["pid"] for row in ended])
                 hogs += await _all_that_are_left(server.dsn)
                 for call in (lambda: holder.commit(run, COMPLETED), holder.claim, lambda: beating.beat(holder.id)):
                     told = await _refusal(call)
@@ -315,6 +331,13 @@ async def _all_that_are_left(dsn: str) -> list[asyncpg.Connection]:
             hogs.append(await asyncpg.connect(dsn))
     except asyncpg.TooManyConnectionsError:
         return hogs
+
+
+async def _are_gone(pids: list[int]) -> None:
+    """Return once these backends have left their places to others, which is a moment after they were told to end."""
+    async with asyncio.timeout(PATIENCE):
+        while any(psutil.pid_exists(pid) for pid in pids):
+            await asyncio.sleep(0.001)
 
 
 async def _refusal(call: Callable[[], Awaitable[object]]) -> str:

@@ -12,7 +12,8 @@ import pytest
 import pytest_asyncio
 
 from runnerq.ids import new_run_id
-from runnerq.persistence.postgres.documents import commit_parameters, end_parameters, plain_parameters, start_parameters
+from runnerq.persistence.postgres.documents import commit_parameters, end_parameters, plain_parameters
+from runnerq.persistence.postgres.run_documents import start_parameters
 from runnerq.persistence.records import Park, Turn
 from runnerq.testing.conformance.world import COMPLETED, a_row, a_run
 from tests.persistence.postgres.planning import (

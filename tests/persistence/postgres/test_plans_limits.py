@@ -131,6 +131,18 @@ async def claimed(plans: Plans, served: str) -> dict[str, int]:
     return {table: touched(plan, table) for table in ("live", "gate", "bucket", "lane")} | {"taken": taken}
 
 
+async def test_a_claim_does_not_look_at_all_that_has_arrived_and_is_not_lined_up(undone: Plans) -> None:
+    await undone.execute(
+        """
+        insert into runnerq.live (run_id, rank, priority, state, queue, served, limit_scope, limit_key)
+        select gen_random_uuid(), now(), 2, 'pending', 'q', 'keys@1', 'many', n::text from generate_series(1, 5000) as n
+        """
+    )
+    rows = await claimed(undone, "keys@1")
+    assert rows["taken"] == 100
+    assert rows["live"] <= 1000
+
+
 async def test_a_claim_touches_what_it_takes_however_many_keys_wait(undone: Plans) -> None:
     rows = await claimed(undone, "keys@1")
     assert rows["taken"] == 100

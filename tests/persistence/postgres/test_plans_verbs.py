@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 
 from runnerq.ids import derived_run_id, new_run_id
-from runnerq.persistence.postgres.documents import whole_start_parameters
+from runnerq.persistence.postgres.run_documents import whole_start_parameters
 from runnerq.testing.conformance.world import AT, a_run
 from tests.persistence.postgres.planning import Plans, is_scan, nodes, plans_made_early, touched, unbounded_scans
 

@@ -19,6 +19,7 @@ from runnerq.persistence.records import BUCKETS, AuditFilter, NewAudit, RunFilte
 from runnerq.testing.conformance.world import COMPLETED, a_holder, a_run, a_turn
 from tests.persistence.postgres.backend import PostgresWorld
 from tests.persistence.postgres.interleaving import held_open
+from tests.persistence.postgres.watching import WAITS, backend_that, nobody_that
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -121,11 +122,13 @@ class TestTally:
         await _due(world)
         world.postgres._stride = 64
         strides = []
-        async with held_open_minutes(world):
+        async with held_open_minutes(world) as holder:
             for _ in range(5):
-                with pytest.raises(TimeoutError):
-                    async with asyncio.timeout(0.2):
-                        await world.storage.tally()
+                looking = asyncio.create_task(world.storage.tally())
+                await backend_that(holder, WAITS)
+                looking.cancel()
+                await asyncio.wait({looking})
+                await nobody_that(holder, WAITS)
                 strides.append(world.postgres._stride)
         assert strides == [16, 4, 1, 1, 1]
         await _tallied(world)
@@ -194,30 +197,21 @@ class TestPatience:
                 with pytest.raises(ReadTimeout, match="was told to stop"):
                     async with patience(0.2):
                         await client.storage.list_runs(RunFilter(), 10)
-                await _until_nobody_asks(world)
+                # It is called off by a message of its own, which comes when it comes.
+                await nobody_that(holder, f"{WAITS} and query like '%ahead%'")
         finally:
             await holder.close()
         assert (await client.storage.list_runs(RunFilter(), 10)).runs == ()
 
 
-async def _until_nobody_asks(world: PostgresWorld) -> None:
-    """It is called off by a message of its own, which comes when it comes."""
-    asking = """
-        select count(*) from pg_stat_activity
-        where datname = current_database() and wait_event_type = 'Lock' and query like '%ahead%'
-        """
-    while await world.connection.fetchval(asking):
-        await asyncio.sleep(0)
-
-
 @asynccontextmanager
-async def held_open_minutes(world: PostgresWorld) -> AsyncIterator[None]:
+async def held_open_minutes(world: PostgresWorld) -> AsyncIterator[asyncpg.Connection]:
     """Nobody can write a minute: whoever counts gets no answer."""
     holder = await asyncpg.connect(world.dsn)
     try:
         async with holder.transaction():
             await holder.execute("lock table runnerq.minute in access exclusive mode")
-            yield
+            yield holder
     finally:
         await holder.close()
 

@@ -5,13 +5,14 @@
 --    again meanwhile; nothing was done), ended, ready_queue (the run's, if it is ready now), worker_id (who holds the running
 --    run), parent_id, parent_queue (the end woke the parent), parent_worker.
 -- Locks the live rows of the runs and of their parents, by id, then the outcomes of parents that have ended of runs that end,
---    against their being opened again meanwhile; waits for all.
--- What locks (named, box, above) must stay like that of terminate_runs.sql, or the two may deadlock.
+--    against their being opened again meanwhile; waits for all. What locks the live rows is a part of terminate_runs.sql, too,
+--    and the outcomes follow in the same order: else the two could deadlock.
+-- [part box
 with named as materialized (
     select c.n, c.run_id from unnest($1::uuid[]) with ordinality as c(run_id, n)
 ), box as materialized (                                -- lock by id alone, then judge what the lock shows
-    select l.run_id, l.state, l.inbox, l.arrived, l.needs, l.priority, l.rank, l.due_at, l.started_at, l.cancel, l.parent_id,
-           l.generation, l.wants_children
+    select l.run_id, l.state, l.inbox, l.arrived, l.priority, l.rank, l.due_at, l.started_at, l.cancel, l.parent_id,
+           l.generation, l.worker_id, l.wants_children
     from (
         select run_id from named
         union
@@ -22,12 +23,13 @@ with named as materialized (
         order by run_id
     ) as c
     cross join lateral (
-        select run_id, state, inbox, arrived, needs, priority, rank, due_at, started_at, cancel, parent_id, generation,
+        select run_id, state, inbox, arrived, priority, rank, due_at, started_at, cancel, parent_id, generation, worker_id,
                wants_children
         from runnerq.live
         where run_id = c.run_id
         for update
     ) as l
+-- part]
 ), above as materialized (
     select p.run_id, (select l.run_id from runnerq.live as l where l.run_id = p.run_id) is null
                      and ((select o.run_id from runnerq.outcome as o where o.run_id = p.run_id) is null

@@ -323,10 +323,11 @@ with ready as materialized (                            -- those without a limit
         offset 0
     ) as e
     cross join lateral (                                -- once each: what was lined up is in their way until vacuum comes
-        select e.arrived and exists (
-                   select from runnerq.live
+        select e.arrived and (                          -- of one row: of "exists" the planner would read and hash them all
+                   select true from runnerq.live
                    where state = 'pending' and due_at is null and limit_scope is not null and lined is null
-                     and queue = p.queue and served = p.served) as arrived,
+                     and queue = p.queue and served = p.served
+                   limit 1) is true as arrived,
                (select open_at from runnerq.gate
                 where queue = p.queue and served = p.served and open_at is not null order by open_at limit 1) as open_at,
                (select open_at from runnerq.gate

@@ -204,6 +204,8 @@ with turn as materialized (
         arrived = case when n.state = 'waiting' then n.arrived else live.arrived end,
         wants_signals = case when n.state = 'waiting' and live.state = 'running' then n.signals else live.wants_signals end,
         wants_children = case when n.state = 'waiting' then n.children else live.wants_children end,
+        limit_scope = case when live.cancel is null or n.state = 'running' then live.limit_scope end,
+        limit_key = case when live.cancel is null or n.state = 'running' then live.limit_key end,
         parked_at = case when n.state = 'waiting' and live.state = 'running' then now() else live.parked_at end
     from next as n
     where live.run_id = any(array(select run_id from next))    -- probes the key, whatever the planner makes of sizes

@@ -1,4 +1,4 @@
--- End the sessions that have a transaction of one of these runs open (seal_transaction.sql): whoever did it has lost the run.
+-- End the sessions that have a transaction of one of these runs open (enter_answer.sql): whoever did it has lost the run.
 -- $1 run_ids text[]
 -- Returns how many there were. One that the next holder has just begun may be among them: it is run again.
 -- Locks nothing.

@@ -4,7 +4,7 @@
 -- $9 root uuid  $10 since timestamptz  $11 until timestamptz  $12 states text[]: what stands in the live rows of those
 --    statuses (ways open and few; else null)  $13 low uuid  $14 high uuid: of which ids  $15 look integer: how many to look at
 -- $16 version integer  $17 roots boolean  $18 error text (as it stands in JSON)  $19 fingerprint text
--- $20 ended_since timestamptz  $21 ended_until timestamptz; a null is no condition
+-- $20 ended_since timestamptz  $21 ended_until timestamptz  $22 worker bigint (of $3 'running' alone); a null is no condition
 -- Returns stop (the id behind which to look on, where limit was not reached and more is there), and up to limit + 1 times the
 --    columns of a RunRecord without input and result; a single row with a null id where none fits.
 -- Locks nothing. There are ways to the runs, and of what stands between [way and way] the loader keeps one way's: all, open
@@ -12,7 +12,9 @@
 --    completed), parent, root. Of each the loader makes one that turns, oldest first: without desc, and with > $2.
 --    It is planned anew each time, for what is given, stops when it has enough, and never looks at more than $15 runs. Run it
 --    with fetch_fresh.
+-- What leads to the runs, and what fits, is a part of aggregate_runs.sql, too.
 -- [turns]
+-- [part ahead
 with ahead as not materialized (
 -- [way all
     select id, parent_id, root_id, created_at, version, priority, depth, kind, name, queue, key, metadata, options, limit_scope,
@@ -46,6 +48,7 @@ with ahead as not materialized (
     select run_id as id, state, due_at, started_at, queue, served
     from runnerq.live
     where (state = 'running' or state = 'blocked') and state = any($12::text[])
+      and ($22::bigint is null or worker_id = $22::bigint)
       and run_id >= $13::uuid and run_id <= $14::uuid and ($2::uuid is null or run_id < $2::uuid)
 -- way]
 -- [way unwell
@@ -61,6 +64,7 @@ with ahead as not materialized (
     where status = 'cancelled' and 'cancelled' = any($3::text[])
       and run_id >= $13::uuid and run_id <= $14::uuid and ($2::uuid is null or run_id < $2::uuid)
 -- way]
+-- part]
 ), found as materialized (
     select r.id, r.kind, r.name, r.version, r.queue, r.priority, s.status, r.created_at,
            coalesce(r.root_id, r.id) as root_id, r.parent_id, r.depth, r.key,
@@ -70,7 +74,8 @@ with ahead as not materialized (
            case when l.state = 'waiting' then l.wants_children::text[] end as waiting_children,
            case when l.state = 'waiting' then l.stack end as stack,
            r.metadata, r.options, o.error, o.reason,
-           coalesce(o.cancel_requested, l.cancel is not null) as cancel_requested, r.limit_scope, r.limit_key
+           coalesce(o.cancel_requested, l.cancel is not null) as cancel_requested, r.limit_scope, r.limit_key,
+           case when l.state = 'running' then l.worker_id end as worker_id
 -- [way all parent root
     from (
         select id, parent_id, root_id, created_at, version, priority, depth, kind, name, queue, key, metadata, options,
@@ -100,7 +105,8 @@ with ahead as not materialized (
     ) as r
 -- way]
     left join lateral (
-        select run_id, state, generation, due_at, started_at, parked_at, cancel, wants_signals, wants_children, stack
+        select run_id, state, worker_id, generation, due_at, started_at, parked_at, cancel, wants_signals, wants_children,
+               stack
         from runnerq.live where run_id = r.id offset 0
     ) as l on true
 -- [way all open few parent root
@@ -115,6 +121,7 @@ with ahead as not materialized (
                         then case when l.started_at is null then 'scheduled' else 'retrying' end
                     else l.state end as status
     ) as s
+-- [part fits
     where s.status is not null
 -- [way open few
       and a.state = any($12::text[])
@@ -139,6 +146,12 @@ with ahead as not materialized (
       and ($21::timestamptz is null or o.ended_at < $21::timestamptz)
       and ($18::text is null or strpos(lower(o.error::text), lower($18::text)) > 0)
       and ($19::text is null or runnerq.fingerprint(o.error, o.reason) = $19::text)
+-- [way few parent root
+      and ($22::bigint is null or (l.state = 'running' and l.worker_id = $22::bigint))
+-- way]
+-- [way all open unwell
+      and $22::bigint is null
+-- way]
 -- [way all parent root
     order by r.id desc
 -- way]
@@ -146,6 +159,7 @@ with ahead as not materialized (
     order by a.id desc
 -- way]
     limit $1::integer + 1
+-- part]
 )
 select case when (select count(*) from found) <= $1::integer then (
            select id from ahead order by id desc offset $15::integer - 1 limit 1
@@ -153,7 +167,7 @@ select case when (select count(*) from found) <= $1::integer then (
        f.id::text, f.kind, f.name, f.version, f.queue, f.priority, f.status, f.created_at, f.root_id::text, f.parent_id::text,
        f.depth, f.key, f.generation, f.due_at, f.started_at, f.ended_at, f.parked_at, j.value as started, f.waiting_signals,
        f.waiting_children, f.stack, null::json as input, f.metadata, f.options, null::json as result, f.error, f.reason,
-       f.cancel_requested, f.limit_scope, f.limit_key
+       f.cancel_requested, f.limit_scope, f.limit_key, f.worker_id
 from (select) as one
 left join found as f on true
 left join lateral (

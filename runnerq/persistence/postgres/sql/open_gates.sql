@@ -17,7 +17,8 @@ with freed as materialized (
         where scope = f.scope and key = f.key and open_at is null
         offset 0
     ) as g
-), bucket as materialized (
+-- [part bucket
+), bucket as materialized (                             -- those of shut gates that have a place
     select g.scope, g.key, b.admitted_at
     from (select distinct scope, key from shut) as g
     cross join lateral (
@@ -39,6 +40,7 @@ with freed as materialized (
         ) as l
     ) as h
     where b.concurrency is null or h.running < b.concurrency
+-- part]
 ), held as materialized (
     select s.scope, s.key, s.queue, s.served, s.admitted_at
     from (

@@ -13,9 +13,10 @@ select r.id::text, r.kind, r.name, r.version, r.queue, r.priority,
        case when l.state = 'waiting' then l.wants_children::text[] end as waiting_children,
        case when l.state = 'waiting' then l.stack end as stack,
        r.input, r.metadata, r.options, null::json as result, null::json as error, null::text as reason,
-       l.cancel is not null as cancel_requested, r.limit_scope, r.limit_key
+       l.cancel is not null as cancel_requested, r.limit_scope, r.limit_key,
+       case when l.state = 'running' then l.worker_id end as worker_id
 from (
-    select run_id, state, generation, due_at, started_at, parked_at, cancel, wants_signals, wants_children, stack
+    select run_id, state, worker_id, generation, due_at, started_at, parked_at, cancel, wants_signals, wants_children, stack
     from runnerq.live
     where run_id > coalesce($3::uuid, '00000000-0000-0000-0000-000000000000'::uuid)
     order by run_id

@@ -14,10 +14,11 @@ select r.id::text, r.kind, r.name, r.version, r.queue, r.priority,
        case when l.state = 'waiting' then l.wants_children::text[] end as waiting_children,
        case when l.state = 'waiting' then l.stack end as stack,
        r.input, r.metadata, r.options, o.result, o.error, o.reason,
-       coalesce(o.cancel_requested, l.cancel is not null) as cancel_requested, r.limit_scope, r.limit_key
+       coalesce(o.cancel_requested, l.cancel is not null) as cancel_requested, r.limit_scope, r.limit_key,
+       case when l.state = 'running' then l.worker_id end as worker_id
 from runnerq.run as r
 left join lateral (
-    select run_id, state, generation, due_at, started_at, parked_at, cancel, wants_signals, wants_children, stack
+    select run_id, state, worker_id, generation, due_at, started_at, parked_at, cancel, wants_signals, wants_children, stack
     from runnerq.live where run_id = r.id offset 0
 ) as l on true
 left join lateral (

@@ -10,28 +10,7 @@ with shut as materialized (
       and (scope, key, queue, served) > (coalesce($1, ''), coalesce($2, ''), coalesce($3, ''), coalesce($4, ''))
     order by scope, key, queue, served
     limit $5::integer
-), bucket as materialized (
-    select g.scope, g.key, b.admitted_at
-    from (select distinct scope, key from shut) as g
-    cross join lateral (
-        select scope, key, whole, concurrency, admitted_at
-        from runnerq.bucket
-        where scope = g.scope and key = g.key
-        offset 0
-    ) as b
-    cross join lateral (
-        select count(*) as running
-        from (
-            (select 1 from runnerq.live
-             where state = 'running' and limit_scope = b.scope and limit_key = b.key and not b.whole
-             limit coalesce(b.concurrency, 0))
-            union all
-            (select 1 from runnerq.live
-             where state = 'running' and limit_scope = b.scope and b.whole
-             limit coalesce(b.concurrency, 0))
-        ) as l
-    ) as h
-    where b.concurrency is null or h.running < b.concurrency
+-- [as in open_gates: bucket]
 ), held as materialized (
     select s.scope, s.key, s.queue, s.served, s.admitted_at, s.place
     from (

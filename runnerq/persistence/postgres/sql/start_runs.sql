@@ -39,25 +39,26 @@ with new as materialized (
       and not exists (select from above as a where a.run_id = r.parent_id)
       and not exists (select from new as p where p.id = r.parent_id)
 -- more]
-), first as materialized (                              -- a key given twice is the first one's
+), first as materialized (                              -- a key given twice is the first one's, or the last one's of those
+                                                        -- that each take it
     select distinct on (r.name, r.key) r.name, r.key, r.id, r.on_duplicate
     from new as r
     where r.key is not null
 -- [more
       and not exists (select from late as x where x.n = r.n)
 -- more]
-    order by r.name, r.key, r.n
+    order by r.name, r.key, case when r.on_duplicate = 'allow_reuse' then -r.n else r.n end
 ), keyed as (                                           -- do update, not do nothing: a concurrent loser must see the holder
     insert into runnerq.key as kept (name, key, run_id)
     select f.name, f.key, f.id
     from first as f
     order by f.name, f.key
     on conflict (name, key) do update set run_id = case
-        when (select r.id from runnerq.run as r where r.id = excluded.run_id) is not null then kept.run_id
-        when (select f.on_duplicate from first as f where f.id = excluded.run_id) = 'allow_reuse' then excluded.run_id
-        when (select f.on_duplicate from first as f where f.id = excluded.run_id) = 'allow_reuse_on_failure'
-             and (select o.status from runnerq.outcome as o where o.run_id = kept.run_id)
-                 in ('failed', 'dead_letter', 'cancelled') then excluded.run_id
+        when (excluded.run_id in (select f.id from first as f where f.on_duplicate = 'allow_reuse')     -- hashed, once
+              or excluded.run_id in (select f.id from first as f where f.on_duplicate = 'allow_reuse_on_failure')
+                 and (select o.status from runnerq.outcome as o where o.run_id = kept.run_id)
+                     in ('failed', 'dead_letter', 'cancelled'))
+             and (select r.id from runnerq.run as r where r.id = excluded.run_id) is null then excluded.run_id
         else kept.run_id
     end
     returning name, key, run_id
@@ -69,7 +70,7 @@ with new as materialized (
            r.parent_position, r.input::json, r.metadata::json, r.options::json, r.limit_scope, r.limit_key
     from new as r
     left join keyed as k on k.name = r.name and k.key = r.key
-    where (r.key is null or k.run_id = r.id)
+    where (r.key is null or k.run_id = r.id or r.on_duplicate = 'allow_reuse')
 -- [more
       and not exists (select from late as x where x.n = r.n)
 -- more]
@@ -103,7 +104,7 @@ left join keyed as k on k.name = r.name and k.key = r.key
 cross join lateral (
     -- A start that is repeated stands for itself, even if its key has moved on since.
     select (select x.id from runnerq.run as x where x.id = r.id) is not null
-           or (r.key is null or k.run_id = r.id)
+           or (r.key is null or k.run_id = r.id or r.on_duplicate = 'allow_reuse')
 -- [more
            and not exists (select from late as x where x.n = r.n)
 -- more]

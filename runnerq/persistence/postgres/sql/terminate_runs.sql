@@ -3,30 +3,9 @@
 -- Returns run_id, sent (sent | finished | unknown | again: its parent ended or was opened again meanwhile, nothing was done),
 --    worker_id (who held the run), parent_queue (the end woke the parent), parent_worker (who holds the running parent).
 -- Locks the live rows of the runs and of their parents, by id, then the outcomes of parents that have ended, against their
---    being opened again meanwhile; waits for all. The token of such an end is nobody's, so that what a holder still writes
---    is lost.
--- What locks (named, box, above) must stay like that of cancel_runs.sql, or the two may deadlock.
-with named as materialized (
-    select c.n, c.run_id from unnest($1::uuid[]) with ordinality as c(run_id, n)
-), box as materialized (                                -- lock by id alone, then judge what the lock shows
-    select l.run_id, l.state, l.inbox, l.arrived, l.priority, l.rank, l.due_at, l.started_at, l.cancel, l.parent_id,
-           l.generation, l.worker_id, l.wants_children
-    from (
-        select run_id from named
-        union
-        select l.parent_id
-        from named as c
-        cross join lateral (select parent_id from runnerq.live where run_id = c.run_id offset 0) as l
-        where l.parent_id is not null
-        order by run_id
-    ) as c
-    cross join lateral (
-        select run_id, state, inbox, arrived, priority, rank, due_at, started_at, cancel, parent_id, generation, worker_id,
-               wants_children
-        from runnerq.live
-        where run_id = c.run_id
-        for update
-    ) as l
+--    being opened again meanwhile; waits for all, in the order of cancel_runs.sql. The token of such an end is nobody's, so
+--    that what a holder still writes is lost.
+-- [as in cancel_runs: box]
 ), above as materialized (
     select p.run_id, (select l.run_id from runnerq.live as l where l.run_id = p.run_id) is null
                      and ((select o.run_id from runnerq.outcome as o where o.run_id = p.run_id) is null

@@ -8,8 +8,8 @@
   some runs, start runs whose keys collide, and open failed runs again, alone or with their failed parents.
 - A watcher reaps, unblocks and sweeps, and asserts all the time, in one snapshot, that no parked run has its wake
   already there.
-- At the end every run has ended, journals have no gaps, entries of two owners never interleave, and no signal was lost
-  or consumed twice.
+- It goes on, with runs that come after the first, until each of EVENTS has happened. Then every run has ended, journals
+  have no gaps, entries of two owners never interleave, and no signal was lost or consumed twice.
 
 The database is wiped first. Exit code 0 only if nothing was found.
 """

@@ -11,6 +11,8 @@ HAPPENED = (
     "lost claims", "ordered", "reopened", "repeats not recognised any more", "swept", "terminated", "unavailable",
     "zombies",
 )  # fmt: skip
+EVENTS = ("done", "repeated", "again", "busy", "sent", "killed")
+"""It goes on until each of them has happened: turns were sent again, came too late, and found rows held."""
 FAULTS = (
     "a process fell over",
     "a run was held twice",

@@ -15,12 +15,12 @@ from runnerq.ids import new_run_id
 from runnerq.persistence.records import NewRun
 from tests.persistence.postgres.backend import a_storage, wipe
 from tests.persistence.postgres.hammer.checks import judge
-from tests.persistence.postgres.hammer.counts import FAULTS, NAMES_COUNTED, Counts, Report
+from tests.persistence.postgres.hammer.counts import EVENTS, FAULTS, NAMES_COUNTED, Counts, Report
 from tests.persistence.postgres.hammer.others import Sender, Watcher
 from tests.persistence.postgres.hammer.turns import NAMES, QUEUE
 from tests.persistence.postgres.hammer.worker import HammerWorker
 
-STALLED = 20.0
+STALLED = 120.0
 """Seconds without any progress after which the run is given up."""
 
 KILL_EVERY = 1500
@@ -83,7 +83,12 @@ class Hands:
             if process.is_alive():
                 process.kill()
                 self._counts[0].add("a process fell over")
-        return {name: sum(counts.of(name) for counts in self._counts) for name in NAMES_COUNTED}
+        return self.counted()
+
+    def counted(self) -> dict[str, int]:
+        """What they have counted so far."""
+        found = {name: sum(counts.of(name) for counts in self._counts) for name in NAMES_COUNTED}
+        return found | {"killed": self.killed}
 
     def _started(self, role: Role) -> BaseProcess:
         numbers = self._spawn.RawArray(ctypes.c_longlong, len(NAMES_COUNTED))
@@ -100,48 +105,56 @@ class Progress:
     def __init__(self, connection: asyncpg.Connection) -> None:
         self._connection = connection
         self._since = time.monotonic()
+        self.open = 0
         self.rows = 0
 
-    async def is_over(self) -> bool:
-        """Whether all runs have ended, or nothing has moved for so long that nothing will."""
-        left, rows = await self._connection.fetchrow(
+    async def look(self) -> None:
+        self.open, rows = await self._connection.fetchrow(
             "select (select count(*) from runnerq.live), (select count(*) from runnerq.journal)"
         )
         if rows != self.rows:
             self.rows, self._since = rows, time.monotonic()
-        return bool(left == 0) or time.monotonic() - self._since > STALLED
+
+    @property
+    def has_stalled(self) -> bool:
+        """Whether nothing has moved for so long that nothing will."""
+        return time.monotonic() - self._since > STALLED
 
 
 async def hammer(dsn: str, *, runs: int, workers: int, seconds: float) -> Report:
-    """Hammer on a fresh schema until all runs have ended, or time is up."""
-    connection = await _begun(dsn, runs)
-    hands = Hands(dsn)
-    hands.begin(workers)
-    began = time.monotonic()
-    progress = Progress(connection)
-    while time.monotonic() - began < seconds and not await progress.is_over():
-        await asyncio.sleep(0.25)
-        if progress.rows > KILL_EVERY * (hands.killed + 1):
-            hands.kill_one()
-    took = time.monotonic() - began
-    counts = hands.end() | {"killed": hands.killed}
-    counts["started"] += runs
-    report = Report(took, counts, [f"{name}: {counts[name]}" for name in FAULTS if counts[name]])
-    await judge(connection, report)
-    await connection.close()
-    return report
-
-
-async def _begun(dsn: str, runs: int) -> asyncpg.Connection:
+    """Hammer on a fresh schema until everything has happened and all runs have ended, or time is up."""
     storage = a_storage(dsn)
     await storage.open()
     connection: asyncpg.Connection = await asyncpg.connect(dsn)
     await wipe(connection)
-    await storage.start(
-        [
-            NewRun(id=new_run_id(), kind="workflow", name=NAMES[number % 2], version=1, queue=QUEUE, input="[]")
-            for number in range(runs)
-        ]
-    )
+    await storage.start(_some(runs))
+    hands = Hands(dsn)
+    hands.begin(workers)
+    began, more = time.monotonic(), 0
+    progress = Progress(connection)
+    while time.monotonic() - began < seconds and not progress.has_stalled:
+        await progress.look()
+        if not progress.open:
+            counted = hands.counted()
+            if all(counted[event] for event in EVENTS):
+                break
+            await storage.start(_some(runs))
+            more += runs
+        await asyncio.sleep(0.25)
+        if progress.rows > KILL_EVERY * (hands.killed + 1):
+            hands.kill_one()
+    took = time.monotonic() - began
+    counts = hands.end()
+    counts["started"] += runs + more
+    report = Report(took, counts, [f"{name}: {counts[name]}" for name in FAULTS if counts[name]])
+    await judge(connection, report)
+    await connection.close()
     await storage.close()
-    return connection
+    return report
+
+
+def _some(runs: int) -> list[NewRun]:
+    return [
+        NewRun(id=new_run_id(), kind="workflow", name=NAMES[number % 2], version=1, queue=QUEUE, input="[]")
+        for number in range(runs)
+    ]

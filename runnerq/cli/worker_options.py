@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
-from typing import Any, Literal, TypeAlias, TypeVar
+from importlib.util import find_spec
+from typing import Any, Literal, TypeAlias, TypeVar, get_args
 
 import click
 import msgspec
 
-from runnerq.cli.completing import known_queues, known_workflows
+from runnerq.cli.completing import known_modules, known_queues, known_workflows
 from runnerq.cli.shared import duration
 from runnerq.errors import ConfigurationError
 from runnerq.telemetry.http import address_of
@@ -19,9 +20,11 @@ T = TypeVar("T")
 
 Keeper: TypeAlias = Literal["processes", "reload", "dev"]
 """Who keeps a worker process, which stops when its stdin closes. For the latter two it looks at open runs first."""
+Loop: TypeAlias = Literal["asyncio", "uvloop"]
+"""The event loop that it runs on."""
 
 
-class Duty(msgspec.Struct, frozen=True, kw_only=True):
+class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What a worker runs, and how."""
 
     modules: tuple[str, ...]
@@ -32,6 +35,7 @@ class Duty(msgspec.Struct, frozen=True, kw_only=True):
     max_threads: int = 32
     drain_timeout: float = 30.0
     poll_interval: float = 5.0
+    loop: Loop = "asyncio"
     http: tuple[str, int] | None = None
     listener: tuple[str, ...] = ()
 
@@ -45,6 +49,7 @@ class Duty(msgspec.Struct, frozen=True, kw_only=True):
             # Never as 1e-05, which is no duration.
             ("--drain-timeout", f"{self.drain_timeout:.9f}"),
             ("--poll-interval", f"{self.poll_interval:.9f}"),
+            ("--loop", self.loop),
         ):
             words += [option, str(value)]
         for name in self.queue:
@@ -67,14 +72,20 @@ def _address(_: click.Context, __: click.Parameter, text: str | None) -> tuple[s
         raise click.BadParameter(f"{text!r}: expected a port, or HOST:PORT") from error
 
 
-def takes_duty(drain_timeout: str) -> Callable[[Callable[..., T]], Callable[..., T]]:
-    """Add the modules and the options of a worker, with this default; the command gets them as ``duty``."""
+def _loop(_: click.Context, __: click.Parameter, name: Loop) -> Loop:
+    if find_spec(name) is None:
+        raise click.BadParameter(f"{name} is not installed here: the extra '{name}' of runnerq brings it")
+    return name
+
+
+def takes_worker_options(drain_timeout: str) -> Callable[[Callable[..., T]], Callable[..., T]]:
+    """Add the modules and the options of a worker, with this default; the command gets them as ``options``."""
 
     def add(command: Callable[..., T]) -> Callable[..., T]:
         @functools.wraps(command)
-        def with_duty(*args: Any, **given: Any) -> T:
-            duty = Duty(**{name: given.pop(name) for name in Duty.__struct_fields__})
-            return command(*args, duty=duty, **given)
+        def with_options(*args: Any, **given: Any) -> T:
+            options = WorkerOptions(**{name: given.pop(name) for name in WorkerOptions.__struct_fields__})
+            return command(*args, options=options, **given)
 
         drain = click.option(
             "--drain-timeout",
@@ -83,7 +94,7 @@ def takes_duty(drain_timeout: str) -> Callable[[Callable[..., T]], Callable[...,
             show_default=True,
             help="What steps that run get to end, when it is to stop; they begin again elsewhere then.",
         )
-        taking: Callable[..., T] = with_duty
+        taking: Callable[..., T] = with_options
         for option in reversed((*_OPTIONS, drain)):
             taking = option(taking)
         return taking
@@ -92,7 +103,7 @@ def takes_duty(drain_timeout: str) -> Callable[[Callable[..., T]], Callable[...,
 
 
 _OPTIONS = (
-    click.argument("modules", nargs=-1, required=True, metavar="MODULE..."),
+    click.argument("modules", nargs=-1, required=True, metavar="MODULE...", shell_complete=known_modules),
     click.option(
         "-q",
         "--queue",
@@ -122,6 +133,14 @@ _OPTIONS = (
         default="5s",
         show_default=True,
         help="Look for runs this often where no wake-up is heard.",
+    ),
+    click.option(
+        "--loop",
+        type=click.Choice(get_args(Loop)),
+        default="asyncio",
+        show_default=True,
+        callback=_loop,
+        help="The event loop: asyncio's own, or uvloop, which is quicker and an extra.",
     ),
     click.option(
         "--http",

@@ -16,12 +16,14 @@ from runnerq.workflow.ending import Blocked
 from runnerq.workflow.interpreter import LONG
 
 
-def about(claimed: Claimed) -> dict[str, str]:
-    """What marks a record as of this run."""
-    return of_run(claimed.id, claimed.name)
+def about(claimed: Claimed) -> dict[str, Any]:
+    """What marks a record as of this run, and of which attempt: an activity's, or of the workers that have had it."""
+    failed = claimed.attempts[0].number if claimed.kind == "activity" and claimed.attempts else 0
+    crashed = claimed.crashes if claimed.kind == "workflow" else 0
+    return {**of_run(claimed.id, claimed.name), "attempt": 1 + failed + crashed}
 
 
-def tell_attempt(claimed: Claimed, name: str, attempt: Attempt) -> None:
+def log_attempt(claimed: Claimed, name: str, attempt: Attempt) -> None:
     """A step or activity has failed, and is tried again."""
     failure = read(attempt.error or "{}")
     log.warning(
@@ -31,7 +33,7 @@ def tell_attempt(claimed: Claimed, name: str, attempt: Attempt) -> None:
     )  # fmt: skip
 
 
-def tell_cut(claimed: Claimed, name: str, error: str) -> None:
+def log_cut(claimed: Claimed, name: str, error: str) -> None:
     """A step or activity that was cancelled has ended with this."""
     failure = read(error)
     log.warning(
@@ -41,7 +43,7 @@ def tell_cut(claimed: Claimed, name: str, error: str) -> None:
     )  # fmt: skip
 
 
-def tell_end(claimed: Claimed, end: End) -> None:
+def log_end(claimed: Claimed, end: End) -> None:
     """A run has ended; one that did not do what it was to do is told with its stack."""
     if end.error is not None:
         failure = read(end.error)
@@ -53,7 +55,7 @@ def tell_end(claimed: Claimed, end: End) -> None:
         )  # fmt: skip
 
 
-def tell_long(claimed: Claimed) -> None:
+def log_long(claimed: Claimed) -> None:
     """A journal has become so long that replaying it takes its time."""
     log.warning(
         "run %s of %s has %d rows in its journal, and each resumption replays them all: "
@@ -63,14 +65,14 @@ def tell_long(claimed: Claimed) -> None:
     )  # fmt: skip
 
 
-def tell_never_yielded(claimed: Claimed, commands: Iterable[Command[Any]]) -> None:
+def log_never_yielded(claimed: Claimed, commands: Iterable[Command[Any]]) -> None:
     """These were made and not asked for."""
     for command in commands:
         log.warning("run %s: %r was made at %s and never yielded: it did nothing", claimed.id, command, command.line,
                     extra=about(claimed))  # fmt: skip
 
 
-def tell_lost(claimed: Claimed, error: BaseException) -> None:
+def log_lost(claimed: Claimed, error: BaseException) -> None:
     """The workflow had continued as new, and then raised this."""
     log.warning(
         "run %s of %s raised this behind ctx.continue_as_new, which is what counts: %r",
@@ -79,7 +81,7 @@ def tell_lost(claimed: Claimed, error: BaseException) -> None:
     )  # fmt: skip
 
 
-def tell_blocked(claimed: Claimed, blocked: Blocked) -> None:
+def log_blocked(claimed: Claimed, blocked: Blocked) -> None:
     """Its code does not follow its journal, or something that it needs is not here."""
     line = f" ({blocked.line})" if blocked.line else ""
     log.error("run %s of %s is blocked: %s%s", claimed.id, claimed.name, blocked.message, line, extra=about(claimed))

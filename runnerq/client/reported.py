@@ -27,7 +27,7 @@ class Started(Protocol):
 S = TypeVar("S", bound=Started)
 
 
-async def told_start(telemetry: Telemetry, of: Template, send: Callable[[Template], Awaitable[list[S]]]) -> list[S]:
+async def reported_start(telemetry: Telemetry, of: Template, send: Callable[[Template], Awaitable[list[S]]]) -> list[S]:
     """What ``send`` answers, whose runs carry the trace of this start."""
     target, began = of.target, time.monotonic()
     starting = telemetry.starting(target.name, target.kind)
@@ -62,7 +62,7 @@ async def told_start(telemetry: Telemetry, of: Template, send: Callable[[Templat
     return started
 
 
-async def told_send(
+async def reported_send(
     telemetry: Telemetry, signal: NewSignal, send: Callable[[Sequence[NewSignal]], Awaitable[Sequence[Sent]]]
 ) -> Sent:
     """What became of the signal, which carries the trace that it is sent in."""

@@ -1,4 +1,4 @@
-"""What a shift tells of its runs and their attempts. Made only where somebody listens.
+"""What a shift reports to telemetry of its runs and their attempts. Made only where somebody listens.
 
 Rules
 - Nothing waits for it and nothing asks it: whoever tells it something tests an attribute for None, and goes on.
@@ -34,6 +34,7 @@ from runnerq.persistence.records import (
     Turn,
     Verdict,
     WorkerRow,
+    named,
 )
 from runnerq.runtime.reading import DatabaseTime
 from runnerq.runtime.results import Call, Interrupted, NotBegun, Raised, Result, Returned, TimedOut
@@ -74,8 +75,8 @@ class _Hold(msgspec.Struct):
     traces: dict[int, str] = {}
 
 
-class Hearing:
-    """Of one worker id."""
+class Reporter:
+    """Makes the events of one worker id."""
 
     def __init__(self, telemetry: Telemetry, worker_id: int, now: DatabaseTime) -> None:
         self._telemetry = telemetry
@@ -92,7 +93,8 @@ class Hearing:
 
     def joined(self, row: WorkerRow) -> None:
         """The worker is registered."""
-        self.tell(WorkerJoined(worker_id=row.id, build=row.build, queues=row.queues, slots=row.slots))
+        names = tuple(dict.fromkeys(named(served)[0] for served in row.served))
+        self.tell(WorkerJoined(worker_id=row.id, build=row.build, names=names, queues=row.queues, slots=row.slots))
 
     def left(self, how: str) -> None:
         """Its time under this id is over, and whatever it still held is lost."""

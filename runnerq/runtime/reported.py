@@ -1,7 +1,7 @@
-"""A worker's storage and writer where somebody listens: what goes through them is told of.
+"""A worker's storage and writer where somebody listens: what goes through them is reported.
 
 Rules
-- What is not written here goes to the storage as it is. A shift that nobody hears has neither of these.
+- What is not written here goes to the storage as it is. A shift without a reporter has neither of these.
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ from runnerq.persistence.records import (
     Verdict,
 )
 from runnerq.runtime.callbacks import Fail
-from runnerq.runtime.hearing import Hearing
+from runnerq.runtime.reporter import Reporter
 from runnerq.runtime.writer import Answer, Writer, Written
 from runnerq.telemetry.events import BatchCommitted, ClaimAnswered, Maintained, RunReaped, StorageFailed
 
 T = TypeVar("T")
 
 
-def heard(storage: Storage, hearing: Hearing | None) -> Storage:
-    """The storage, telling of what goes through it; itself, where nobody listens."""
-    return storage if hearing is None else cast("Storage", HeardStorage(storage, hearing))
+def reported(storage: Storage, reporter: Reporter | None) -> Storage:
+    """The storage, reporting what goes through it; itself, where nobody listens."""
+    return storage if reporter is None else cast("Storage", ReportedStorage(storage, reporter))
 
 
-def writer_of(storage: Runs, slots: int, fail: Fail, busy: Callable[[Turn], None], hearing: Hearing | None) -> Writer:
-    """A worker's writer, heard or not."""
-    if hearing is None:
+def writer_of(storage: Runs, slots: int, fail: Fail, busy: Callable[[Turn], None], reporter: Reporter | None) -> Writer:
+    """A worker's writer, with or without a reporter."""
+    if reporter is None:
         return Writer(storage, slots, fail, busy=busy)
-    return HeardWriter(storage, slots, fail, busy=busy, hearing=hearing)
+    return ReportedWriter(storage, slots, fail, busy=busy, reporter=reporter)
 
 
-class HeardStorage:
-    """A storage whose claims, commits and maintenance are told of. It has whatever the storage has."""
+class ReportedStorage:
+    """A storage whose claims, commits and maintenance are reported. It has whatever the storage has."""
 
-    def __init__(self, storage: Storage, hearing: Hearing) -> None:
+    def __init__(self, storage: Storage, reporter: Reporter) -> None:
         self._storage = storage
-        self._hearing = hearing
-        self._worker_id = hearing.worker_id
+        self._reporter = reporter
+        self._worker_id = reporter.worker_id
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._storage, name)
@@ -62,7 +62,7 @@ class HeardStorage:
     async def claim(self, request: ClaimRequest) -> Claim:
         began = time.monotonic()
         claim = await self._told("claim", self._storage.claim(request))
-        self._hearing.tell(
+        self._reporter.tell(
             ClaimAnswered(
                 worker_id=self._worker_id,
                 asked=request.limit,
@@ -76,13 +76,13 @@ class HeardStorage:
         began = time.monotonic()
         verdicts = await self._told("commit", self._storage.commit(turns))
         seconds = time.monotonic() - began
-        self._hearing.tell(BatchCommitted(worker_id=self._worker_id, turns=len(turns), seconds=seconds))
+        self._reporter.tell(BatchCommitted(worker_id=self._worker_id, turns=len(turns), seconds=seconds))
         return verdicts
 
     async def inbox(self, asks: Sequence[Ask]) -> list[Inbox]:
         inboxes = await self._told("inbox", self._storage.inbox(asks))
         for inbox in inboxes:
-            self._hearing.mail(inbox.run_id, inbox.signals)
+            self._reporter.mail(inbox.run_id, inbox.signals)
         return inboxes
 
     async def transact(self, work: Work) -> Verdict:
@@ -91,7 +91,9 @@ class HeardStorage:
     async def reap(self, worker_id: int, token: int, limit: int) -> list[Reaped]:
         reaped = await self._told("reap", self._storage.reap(worker_id, token, limit))
         for run in reaped:
-            self._hearing.tell(RunReaped(run_id=run.run_id, crashes=run.crashes, capped=run.token is not None))
+            self._reporter.tell(
+                RunReaped(run_id=run.run_id, name=run.name, crashes=run.crashes, capped=run.token is not None)
+            )
         return reaped
 
     # --- maintenance --------------------------------------------------------------------------------------------------
@@ -125,32 +127,32 @@ class HeardStorage:
     async def _counted(self, what: str, doing: Awaitable[T], count: Callable[[T], int]) -> T:
         done = await self._told(what, doing)
         if number := count(done):
-            self._hearing.tell(Maintained(worker_id=self._worker_id, what=what, count=number))
+            self._reporter.tell(Maintained(worker_id=self._worker_id, what=what, count=number))
         return done
 
     async def _told(self, what: str, doing: Awaitable[T]) -> T:
         try:
             return await doing
         except StorageError as error:
-            self._hearing.tell(StorageFailed(worker_id=self._worker_id, what=what, error=type(error).__name__))
+            self._reporter.tell(StorageFailed(worker_id=self._worker_id, what=what, error=type(error).__name__))
             raise
 
 
-class HeardWriter(Writer):
-    """A writer whose turns are told of, each with what it waited for its verdict."""
+class ReportedWriter(Writer):
+    """A writer whose turns are reported, each with what it waited for its verdict."""
 
     def __init__(
-        self, storage: Runs, slots: int, fail: Fail, *, hearing: Hearing, busy: Callable[[Turn], None]
+        self, storage: Runs, slots: int, fail: Fail, *, reporter: Reporter, busy: Callable[[Turn], None]
     ) -> None:
         super().__init__(storage, slots, fail, busy=busy)
-        self._hearing = hearing
+        self._reporter = reporter
 
     def submit(self, turn: Turn, written: Written) -> None:
-        turn = self._hearing.carried(turn)
+        turn = self._reporter.carried(turn)
         began = time.monotonic()
 
         def told(answer: Answer) -> None:
-            self._hearing.committed(turn, answer, time.monotonic() - began)
+            self._reporter.committed(turn, answer, time.monotonic() - began)
             written(answer)
 
         super().submit(turn, told)

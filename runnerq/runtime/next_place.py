@@ -56,28 +56,28 @@ class Place(msgspec.Struct, frozen=True):
     at: datetime
 
 
-class Seal:
-    """One transaction's claim to the next place."""
+class Bid:
+    """One transaction's bid for the next place."""
 
-    __slots__ = ("_given", "_seals", "leaf", "timers")
+    __slots__ = ("_given", "_next_place", "leaf", "timers")
 
-    def __init__(self, seals: Seals, leaf: Leaf) -> None:
+    def __init__(self, next_place: NextPlace, leaf: Leaf) -> None:
         self.leaf = leaf
-        self.timers = seals.timers
-        self._seals = seals
+        self.timers = next_place.timers
+        self._next_place = next_place
         self._given: asyncio.Future[Place] | None = None
 
     async def place(self) -> Place:
         """The place, once it is given. Raises RunHeld if that takes long."""
         given: asyncio.Future[Place] = asyncio.get_running_loop().create_future()
         self._given = given
-        self._seals.ask(self)
+        self._next_place.ask(self)
         timer = self.timers.call_later(CROSSED, self._crossed)
         try:
             return await given
         finally:
             timer.cancel()
-            self._seals.withdraw(self)
+            self._next_place.withdraw(self)
 
     def give(self, place: Place) -> bool:
         """Give it the place; False if nobody waits for it any more."""
@@ -89,23 +89,23 @@ class Seal:
     @contextmanager
     def running(self, make_room: MakeRoom) -> Iterator[None]:
         """Meanwhile its function runs, and may be asked to make room."""
-        self._seals.functions[self] = make_room
-        self._seals.count()
+        self._next_place.functions[self] = make_room
+        self._next_place.count()
         try:
             yield
         finally:
-            self._seals.functions.pop(self, None)
+            self._next_place.functions.pop(self, None)
 
     def give_back(self) -> None:
         """Soon, and not within this call: nothing came of it, and the run may go on."""
-        asyncio.get_running_loop().call_soon(self._seals.release, self, None)
+        asyncio.get_running_loop().call_soon(self._next_place.release, self, None)
 
     def _crossed(self) -> None:
         if self._given is not None and not self._given.done():
             self._given.set_exception(RunHeld("what its run had to write before it could not be written beside it"))
 
 
-class Seals:
+class NextPlace:
     """Of one held run.
 
     ``shut``: a transaction wants the next place, or has it, so that what comes for the run is kept.
@@ -122,29 +122,29 @@ class Seals:
         self._writing = False
         self._patience = CROSSED
         self._timer: Timer | None = None
-        self.functions: dict[Seal, MakeRoom] = {}
-        self.waiting: list[Seal] = []
-        self.given: Seal | None = None
+        self.functions: dict[Bid, MakeRoom] = {}
+        self.waiting: list[Bid] = []
+        self.given: Bid | None = None
         self.shut = False
 
-    def ask(self, seal: Seal) -> None:
+    def ask(self, bid: Bid) -> None:
         """It wants the next place. It is not given within this call."""
-        self.waiting.append(seal)
+        self.waiting.append(bid)
         self.shut = True
         asyncio.get_running_loop().call_soon(self._run.look_around)
 
-    def withdraw(self, seal: Seal) -> None:
+    def withdraw(self, bid: Bid) -> None:
         """It waits no more."""
-        if seal in self.waiting:
-            self.waiting.remove(seal)
+        if bid in self.waiting:
+            self.waiting.remove(bid)
             self._open_up()
 
     def give(self, place: Place, leaves: Mapping[str, Leaf]) -> None:
         """Give the place to the first that waits and whose command is still open."""
         while self.waiting:
-            seal = self.waiting.pop(0)
-            if leaves.get(seal.leaf.position) is seal.leaf and seal.give(place):
-                self.given = seal
+            bid = self.waiting.pop(0)
+            if leaves.get(bid.leaf.position) is bid.leaf and bid.give(place):
+                self.given = bid
                 return
         self._open_up()
 
@@ -181,21 +181,21 @@ class Seals:
     def _lose_patience(self) -> None:
         self._timer = None
         self._patience = min(self._patience * 2, PATIENT)
-        for seal in tuple(self.functions):
-            self._ask_for_room(seal)
+        for bid in tuple(self.functions):
+            self._ask_for_room(bid)
 
-    def _ask_for_room(self, seal: Seal) -> None:
+    def _ask_for_room(self, bid: Bid) -> None:
         """Its place can be another's at once: it is not committed any more, whenever its function ends."""
-        make_room = self.functions.pop(seal, None)
+        make_room = self.functions.pop(bid, None)
         if make_room is not None and make_room():
-            self.release(seal, None)
+            self.release(bid, None)
 
-    def release(self, seal: Seal, feed: Feed | None) -> None:
+    def release(self, bid: Bid, feed: Feed | None) -> None:
         """The transaction is over, with what there is to feed of it; then comes what was kept. All at once: what is
         written on the first of it must not leave the run while there is more."""
         if feed is not None:
             self._patience = CROSSED
-        if self.given is seal:
+        if self.given is bid:
             self.given = None
             self._feed_all(feed)
         elif feed is not None and self.shut:
