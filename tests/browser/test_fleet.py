@@ -68,6 +68,35 @@ async def test_a_group_of_dead_letters_is_redriven(page: Page, world: World) -> 
         assert (await letter.info()).ended_at != before
 
 
+async def test_selected_schedules_stay_selected_while_the_list_moves_and_are_paused(page: Page, world: World) -> None:
+    names = ["selected-1", "selected-2", "selected-3"]
+    for name in names:
+        await world.client.schedules.put(Schedule(name, shop.greet, ("all",), cron="0 3 * * *"))
+    await page.goto(world.url("/schedules"))
+    every = page.get_by_label("Select all schedules")
+    await every.check()
+    ticks = page.locator("#bulk [name=id]")
+    await expect(page.locator("[data-count]")).to_have_text(str(await ticks.count()))
+    await every.uncheck()
+    for name in names[:2]:
+        await page.get_by_label(f"Select {name}").check()
+    # The list is fetched again, with the drawing of a run that there was not.
+    row = page.locator("main tr", has_text="selected-1")
+    await expect(row.locator("svg.spark")).to_have_count(0)
+    await world.client.schedules.trigger("selected-1")
+    await expect(row.get_by_role("img", name="Last runs: 1")).to_be_visible()
+    await expect(page.locator("[data-count]")).to_have_text("2")
+    await expect(page.locator("#bulk [name=id]:checked")).to_have_count(2)
+    await page.locator("#chosen button[value=pause]").click()
+    await page.get_by_label("Reason").fill("the warehouse moves")
+    await page.get_by_role("button", name="Pause 2 schedules").click()
+    await expect(page.locator("main")).to_contain_text("Paused 2 schedules")
+    paused = [info.name for info in await world.client.schedules.list() if info.name in names and info.paused_at]
+    assert paused == names[:2]
+    for name in names:
+        await world.client.schedules.delete(name)
+
+
 async def test_a_schedule_is_paused_resumed_triggered_and_backfilled(page: Page, world: World) -> None:
     name = "hourly-under-test"
     await world.client.schedules.put(Schedule(name, shop.greet, ("hour",), cron="0 * * * *", overlap="allow"))

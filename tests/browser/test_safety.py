@@ -50,7 +50,7 @@ async def actions_at(page: Page, address: str) -> list[str]:
     """Where the forms of a page go that change something beside the browser's own choices."""
     forms = Forms()
     forms.feed(await (await page.request.get(address)).text())
-    return [form for form in forms.posted if form.rpartition("/")[2] not in {"theme", "zone", "density"}]
+    return [form for form in forms.posted if form.rpartition("/")[2] not in {"theme", "zone", "density", "views"}]
 
 
 class Forms(HTMLParser):

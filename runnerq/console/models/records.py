@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import msgspec
 
 from runnerq.client.history import Entry
@@ -10,6 +12,8 @@ from runnerq.console.models.redaction import Spot, SpotKind
 from runnerq.errors import RunNotFound
 from runnerq.ids import check_run_id
 from runnerq.persistence.records import RunRecord, Status
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Link(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +42,11 @@ async def link_to(context: Context, run_id: str) -> Link:
     if record is None:
         return Link(id=run_id, status=None)
     return Link(id=run_id, workflow=record.name, status=record.status)
+
+
+def made_at(run_id: str) -> datetime:
+    """The time that an id begins with."""
+    return _EPOCH + timedelta(milliseconds=int(run_id[:8] + run_id[9:13], 16))
 
 
 def spot(kind: SpotKind, record: RunRecord, name: str = "") -> Spot:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from uuid import UUID
 
 import msgspec
@@ -15,6 +15,7 @@ from runnerq.console.models.filters import BadFields, RunQuery
 from runnerq.console.models.fleet import HeldOn, fleet, obstacle
 from runnerq.console.models.paging import Place
 from runnerq.console.models.payloads import error_line, shown_text
+from runnerq.console.models.records import made_at
 from runnerq.console.models.redaction import Spot, telling
 from runnerq.persistence.records import LOOK, Kind, Priority, RunFilter, RunRecord, Status
 from runnerq.serialization.failures import read
@@ -24,7 +25,6 @@ CAP = 10_000
 """Counting stops there."""
 MOST_NEWER = 99
 REVEAL = "payload.reveal"
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class RunRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -160,7 +160,7 @@ async def page_of(context: Context, query: RunQuery, where: RunFilter, place: Pl
         rows=tuple([await row_with_reason(context, record, now) for record in records]),
         next=None if ahead is None else context.cursors.sign(query.listing, ahead),
         previous=None if before is None else context.cursors.sign(query.listing, before),
-        searched_to=_made_at(found.next) if found.next is not None and len(found.runs) < query.limit else None,
+        searched_to=made_at(found.next) if found.next is not None and len(found.runs) < query.limit else None,
         now=now,
     )
 
@@ -256,8 +256,3 @@ def _beyond(run_id: str, *, ascending: bool) -> str:
     """The id behind which a way begins that has this run on it."""
     beside = UUID(run_id).int + (-1 if ascending else 1)
     return str(UUID(int=min(max(beside, 0), (1 << 128) - 1)))
-
-
-def _made_at(run_id: str) -> datetime:
-    """The time that an id begins with."""
-    return _EPOCH + timedelta(milliseconds=int(run_id[:8] + run_id[9:13], 16))

@@ -15,11 +15,13 @@ from runnerq.console.pages import (
     schedules,
     settings,
     start,
+    views,
 )
 
 HANDLERS = [
     *overview.HANDLERS,
     *runs.HANDLERS,
+    *views.HANDLERS,
     *run.HANDLERS,
     *run_actions.HANDLERS,
     *start.HANDLERS,

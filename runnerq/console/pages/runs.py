@@ -15,6 +15,7 @@ from runnerq.console.models.paging import BadCursor
 from runnerq.console.models.runs import Count, RunRow, RunsPage, count, list_runs
 from runnerq.console.pages.exporting import Export, attachment, gathered
 from runnerq.console.pages.forms import Texts, bulk_verbs, pairs, texts
+from runnerq.console.pages.views import BUILT_IN, LONGEST_NAME, View, is_shown, kept_views
 from runnerq.console.web.context import Here
 from runnerq.console.web.guards import view
 from runnerq.console.web.rendering import go, page
@@ -54,6 +55,14 @@ class StatusChoice(msgspec.Struct, frozen=True):
     params: list[tuple[str, str]]
 
 
+class ViewChoice(msgspec.Struct, frozen=True):
+    """A view that is offered: whether this browser keeps it, and whether it is the one that is shown."""
+
+    view: View
+    own: bool
+    shown: bool
+
+
 @view("/runs")
 async def runs_page(here: Here) -> Response[str]:
     """A page of the runs that fit; a whole id leads to its run. Nothing is listed while a condition cannot be read:
@@ -76,6 +85,8 @@ async def runs_page(here: Here) -> Response[str]:
         query = query.with_()
         found = await list_runs(here.context, query)
     base = query.with_()
+    # A view's link is without what is refused: it would be a way past it that does not say so.
+    views = [] if wrong else _views(here, base)
     # They stay in all addresses of the page, each of which is refused as well until they are right or taken out.
     refused = [(name, value) for name, value in pairs(here.query) if name in wrong and value]
     return page(
@@ -87,6 +98,9 @@ async def runs_page(here: Here) -> Response[str]:
         errors=Texts(wrong),
         errors_above={name: why for name, why in wrong.items() if name not in MORE},
         more_open=any(name in here.query and here.query.get(name) for name in MORE),
+        views=views,
+        can_save=bool(base.to_params()) and not wrong and not any(each.shown for each in views),
+        longest_name=LONGEST_NAME,
         kept=_kept(here, base, refused),
         params=base.to_params() + refused,
         conditions=_conditions(base, refused),
@@ -180,6 +194,12 @@ def _conditions(query: RunQuery, refused: list[tuple[str, str]]) -> list[Conditi
         Condition(name, value, query.to_params() + refused[:at] + refused[at + 1 :])
         for at, (name, value) in enumerate(refused)
     ]
+
+
+def _views(here: Here, query: RunQuery) -> list[ViewChoice]:
+    params = query.to_params()
+    offered = [(each, False) for each in BUILT_IN] + [(each, True) for each in kept_views(here)]
+    return [ViewChoice(each, own, is_shown(each, params)) for each, own in offered]
 
 
 def _choice(query: RunQuery, status: Status, refused: list[tuple[str, str]]) -> StatusChoice:

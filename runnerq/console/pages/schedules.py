@@ -10,15 +10,18 @@ from litestar import Response
 
 from runnerq.console.actions import fleet
 from runnerq.console.actions.doing import Done
+from runnerq.console.actions.schedules import Verb, change_schedules, counted
 from runnerq.console.models.filters import BadFields
 from runnerq.console.models.schedules import ScheduleView, schedule, schedules
 from runnerq.console.models.taking import Misfit
 from runnerq.console.models.types import types
 from runnerq.console.names import quoted, unquoted
 from runnerq.console.pages.forms import Reader, Texts, by_field, reason_of, texts
+from runnerq.console.pages.sparks import spark
 from runnerq.console.web.context import Form, Here
 from runnerq.console.web.guards import action, view
 from runnerq.console.web.rendering import done, page
+from runnerq.console.web.words import span
 from runnerq.errors import ConfigurationError
 
 BLANK = {"zone": "UTC", "overlap": "skip", "missed": "once"}
@@ -27,13 +30,16 @@ BLANK = {"zone": "UTC", "overlap": "skip", "missed": "once"}
 @view("/schedules")
 async def schedules_page(here: Here) -> Response[str]:
     """All of them."""
-    return page(here, "schedules.html", schedules=await schedules(here.context))
+    found = await schedules(here.context)
+    lines = {one.name: spark(one.last_runs, span) for one in found}
+    return page(here, "schedules.html", schedules=found, lines=lines)
 
 
 @view("/schedules/{name:str}")
 async def schedule_page(here: Here, name: str) -> Response[str]:
     """One: its rule, its next ticks and its last runs."""
-    return page(here, "schedule.html", one=await schedule(here.context, unquoted(name)))
+    one = await schedule(here.context, unquoted(name))
+    return page(here, "schedule.html", one=one, line=spark(one.last_runs, span))
 
 
 @view("/schedule")
@@ -88,6 +94,46 @@ async def schedule_act(here: Here) -> Response[str]:
         case verb:
             raise BadFields({"verb": f"{verb[:40]!r} is nothing that is done to a schedule"})
     return done(here, told.message, to=to, tone="ok" if told.changed else "warn")
+
+
+@action("schedule.write", "/schedule/many")
+async def schedules_act(here: Here) -> Response[str]:
+    """Pause or resume those that were selected in the list: asked about first, and done when it is said for sure."""
+    form = await here.form()
+    verb, names = _verb(form), list(dict.fromkeys(form.all("id")))
+    if not names:
+        return done(here, "select some schedules first", to=here.url("/schedules"), tone="warn")
+    if "sure" not in form:
+        known = {info.name: info.paused_at is not None for info in await here.context.client.schedules.list()}
+        rows = [(name, _becomes(verb, known.get(name))) for name in names]
+        changing = sum(not becomes.stays for _, becomes in rows)
+        many = counted(changing)
+        return page(here, "schedules_many.html", verb=verb, rows=rows, changing=changing, many=many)
+    told = await change_schedules(here.context, verb, names, reason=reason_of(form))
+    return done(here, told.message, to=here.url("/schedules"), tone="ok" if len(told.changed) == len(names) else "warn")
+
+
+class Becomes(msgspec.Struct, frozen=True):
+    """What becomes of a schedule that was selected; ``stays`` as it is."""
+
+    words: str
+    stays: bool = True
+
+
+def _becomes(verb: Verb, paused: bool | None) -> Becomes:
+    if paused is None:
+        return Becomes("there is none of this name any more")
+    if paused is (verb == "pause"):
+        return Becomes("stays as it is: paused already" if paused else "stays as it is: not paused")
+    return Becomes("will be paused" if verb == "pause" else "will be resumed", stays=False)
+
+
+def _verb(form: Form) -> Verb:
+    match form.get("verb"):
+        case "pause" | "resume" as verb:
+            return verb
+        case other:
+            raise BadFields({"verb": f"{other[:40]!r} is nothing that is done to many schedules: pause or resume"})
 
 
 async def _changed_meanwhile(here: Here, form: Form) -> Response[str]:
@@ -195,4 +241,4 @@ def _given(one: ScheduleView) -> Texts:
     )
 
 
-HANDLERS = [schedules_page, schedule_page, schedule_form, schedule_put, schedule_act]
+HANDLERS = [schedules_page, schedule_page, schedule_form, schedule_put, schedule_act, schedules_act]

@@ -35,7 +35,7 @@
     if (from) copy(from.copy ?? find(from.copyFrom).textContent);
   });
   document.addEventListener("change", ({ target }) => {
-    if (target.matches("[data-all]")) for (const each of all("[name=id]", target.form)) each.checked = target.checked;
+    if (target.matches("[data-all]")) for (const each of all("#bulk [name=id]")) each.checked = target.checked;
     count();
   });
   document.addEventListener("htmx:after:swap", count);

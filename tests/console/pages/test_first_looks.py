@@ -26,7 +26,8 @@ async def test_a_pause_is_asked_about_in_a_list_as_well(client: Client, browser:
     for path, name in (("/queues", "default"), ("/schedules", "a / b")):
         page = unescape((await browser.get(path)).text)
         opener, dialog = page.split('<div class="dialog', 1)
-        assert 'name="verb" value="pause"' not in opener
+        # Of those that are selected it asks on a page of its own.
+        assert 'name="verb" value="pause"' not in opener.replace('value="pause" data-need', "")
         assert f"Pause {name}?" in dialog
         target = opener.split('popovertarget="pause-', 1)[1].split('"', 1)[0]
         assert f'id="pause-{target}"' in dialog

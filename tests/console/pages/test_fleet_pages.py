@@ -153,6 +153,44 @@ async def test_a_schedule_is_paused_triggered_backfilled_and_deleted(browser: Br
     assert await client.schedules.list() == []
 
 
+async def test_selected_schedules_are_asked_about_and_then_paused_or_resumed(browser: Browser, client: Client) -> None:
+    for name in ("a/b", "noon", "nightly", "left alone"):
+        await client.schedules.put(rq.Schedule(name, "checkout", (1,), every=60))
+    await client.schedules.pause("noon")
+    page = (await browser.get("/schedules")).text
+    assert page.count('form="chosen"') == 4
+
+    chosen = ["a/b", "noon", "nightly", "gone"]
+    asked = await browser.send_form("/schedule/many", {"verb": "pause", "id": chosen})
+    told = text_of(asked.text)
+    assert "Pause 2 schedules" in told
+    assert "noon stays as it is: paused already" in told
+    assert "gone there is none of this name any more" in told
+    assert [info.name for info in await client.schedules.list() if info.paused_at] == ["noon"]
+
+    done = await browser.send_form("/schedule/many", {"verb": "pause", "id": chosen, "sure": "1", "reason": "the move"})
+    assert done.headers["Location"] == "/schedules"
+    said = text_of((await browser.get("/schedules")).text)
+    assert "Paused 2 schedules; paused already: noon; not changed: gone (there is none of this name)" in said
+    assert [info.name for info in await client.schedules.list() if info.paused_at] == ["a/b", "nightly", "noon"]
+    rows = (await client.audit.list(10)).items
+    assert {(row.target, row.reason) for row in rows} == {(name, "the move") for name in chosen}
+    assert sorted(row.outcome.partition(":")[0] for row in rows) == ["done", "done", "nothing changed", "refused"]
+
+    await browser.send_form("/schedule/many", {"verb": "resume", "id": chosen[:3], "sure": "1"})
+    assert not any(info.paused_at for info in await client.schedules.list())
+    none = await browser.send_form("/schedule/many", {"verb": "resume", "id": ["noon"]})
+    assert "Resume 0 schedules" in text_of(none.text)
+    assert 'class="primary"' not in none.text
+
+
+async def test_a_form_for_many_schedules_without_any_or_for_something_else_is_told_so(browser: Browser) -> None:
+    assert (await browser.send_form("/schedule/many", verb="pause")).headers["Location"] == "/schedules"
+    assert "Select some schedules first" in (await browser.get("/schedules")).text
+    other = await browser.send_form("/schedule/many", verb="delete", id="noon", sure="1")
+    assert (other.status_code, "nothing that is done to many schedules" in unescape(other.text)) == (400, True)
+
+
 async def test_a_limit_is_set_and_deleted(browser: Browser, client: Client) -> None:
     told = await browser.send_form("/limits", verb="set", scope="stripe", concurrency="5", rate="100", per="60")
     assert told.headers["Location"] == "/limits"

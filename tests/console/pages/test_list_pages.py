@@ -315,6 +315,8 @@ async def test_another_time_zone_changes_the_times_of_every_page(browser: Browse
     page = (await browser.get("/schedules/noon")).text
     assert " 21:00:00" in page
     assert " 12:00:00" not in page
+    # The menu of a telephone says so, where the bar has no room.
+    assert "local · times in Asia/Tokyo · system theme" in text_of(page)
 
 
 async def test_rows_are_as_roomy_as_the_browser_has_chosen(browser: Browser) -> None:
@@ -334,5 +336,5 @@ async def test_who_may_only_look_is_offered_nothing_else(reader: Browser, client
     for path in paths:
         page = (await reader.get(path)).text
         forms = re.findall(r'<form[^>]*method="post"[^>]*action="([^"]+)"', page)
-        assert set(forms) <= {"/theme", "/zone", "/settings/density"}, (path, forms)
+        assert set(forms) <= {"/theme", "/zone", "/settings/density", "/runs/views"}, (path, forms)
     assert (await reader.get("/schedule")).status_code == 403

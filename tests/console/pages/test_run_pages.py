@@ -149,6 +149,8 @@ async def test_a_link_to_an_entry_has_it_open_and_a_fork_may_begin_there(
     assert page.count("<details open>") == 1
     opened = page[page.index("<details open>") :]
     assert opened.index('id="ev-2"') < opened.index("</details>")
+    # An entry is named by its position everywhere else: its address says which number it has.
+    assert links_to(page, "Link to it (#ev-2)")[0].endswith(f"/runs/{waiting.id}/history?entry=2#ev-2")
     assert links_to(page, "Fork from here…")[0].endswith(f"/runs/{waiting.id}/fork?entry=1")
 
 

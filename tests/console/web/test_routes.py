@@ -18,7 +18,7 @@ from runnerq.errors import ConfigurationError
 from tests.console.browsing import Browser, console_of
 
 SAFE = {"GET", "HEAD", "OPTIONS"}
-OF_THE_BROWSER_ALONE = {"/login", "/logout", "/theme", "/zone", "/settings/density"}
+OF_THE_BROWSER_ALONE = {"/login", "/logout", "/theme", "/zone", "/settings/density", "/runs/views"}
 """What changes cookies of who sends it, and nothing else."""
 JSON = {"Content-Type": "application/json"}
 RUN = "019a0000-0000-7000-8000-000000000001"
