@@ -15,7 +15,7 @@
 --    and the lock is left for the next claim, for what was seen of it is stale: its token, compared in both versions, tells.
 -- There are two ways, of which the loader makes two statements: `free` takes runs without a limit alone, `limited` others as
 --    well (limits.py has the rules). Of those it takes, at each open gate, as many as its bucket admits, of each lane one, then
---    of each a second one; of keys with gates of their own a large claim takes up to four at a time, for each costs it a lock
+--    of each a second one; of keys with gates of their own a large claim takes up to eight at a time, for each costs it a lock
 --    and two writes. They stand among the others by their ranks: the first by turn where their smallest rank is.
 -- Locks the worker's row (key share: a reaper that takes it apart waits), then for each run it takes its bucket, its gate,
 --    its lane and the live row, and the gates that it shuts, skipping whatever somebody has locked: it waits for none of them.
@@ -71,7 +71,7 @@ with ready as materialized (                            -- those without a limit
     select s.gates, s.at_once, greatest(s.alike, s.at_once) as runs,
            s.enough + case when s.alike > s.at_once then s.gates else 0 end as all_runs
     from (
-        select count(*) as gates, least(4, $3::integer / 32 + 1) as at_once, $8::integer * 5 / 8 + 4 as enough,
+        select count(*) as gates, least(8, $3::integer / 32 + 1) as at_once, $8::integer * 5 / 8 + 4 as enough,
                ($8::integer * 5 / 8 + 4) / greatest(1, count(*)) + 1 as alike
         from gate
     ) as s
