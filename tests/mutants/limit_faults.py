@@ -142,7 +142,7 @@ LIMIT_FAULTS = (
         "one-at-a-time",
         "a large claim takes one of each key, and locks and writes as many keys",
         "sql/claim_runs.sql",
-        (("least(4, $3::integer / 32 + 1) as at_once", "1 as at_once"),),
+        (("least(8, $3::integer / 32 + 1) as at_once", "1 as at_once"),),
         "tests/persistence/postgres/test_plans_limits.py",
     ),
     _fault(
